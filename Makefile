@@ -1,0 +1,85 @@
+# jaxfs: needs only make and Python >= 3.11. `make` lists the targets.
+
+# The first Python on the PATH that is new enough; `make test PYTHON=/path/to/python` overrides.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 \
+	&& { echo "$$p"; break; }; done)
+
+VENV := .venv
+PY := $(VENV)/bin/python
+VENV_MIN := .venv-min
+VENV_LOCK := .venv-lock
+
+# XGBoost and the CUDA library it requires weigh 700 MB, and no test needs them yet.
+EXTRAS := test,dev
+
+# Options handed on to pytest: `make test ARGS="-k sqrtm -n 0"`.
+ARGS ?=
+
+# A file that an interrupted recipe left half written must not pass for a finished one.
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-min check format bench lock clean .venv .venv-min
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.stamp ## rank the pixels of the digits 4 and 9; writes demo.png
+	$(PY) examples/demo.py
+
+test: $(VENV)/.stamp ## run the tests
+	$(PY) -m pytest $(ARGS)
+
+test-min: $(VENV_MIN)/.stamp ## run the tests with the oldest supported versions
+	$(VENV_MIN)/bin/python -m pytest $(ARGS)
+
+check: $(VENV)/.stamp ## check format, lint and types
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+format: $(VENV)/.stamp ## format the code and fix what the linter can
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+bench: $(VENV)/.stamp ## run every script of benchmarks/speed; JAXFS_DATA=DIR names the data
+	@set -e; for script in $(sort $(wildcard benchmarks/speed/*.py)); do \
+		echo "== $$script"; $(PY) "$$script"; done
+
+lock: ## write constraints.txt anew from the newest versions
+	$(call create_venv,$(VENV_LOCK),--clear)
+	$(VENV_LOCK)/bin/python -m pip install --quiet '.[all,test,dev]'
+	@{ echo '# The exact versions that `make` installs and the tests ran with; `make lock` rewrites it.'; \
+		$(VENV_LOCK)/bin/python -m pip freeze --exclude jaxfs | grep -v -e ' @ ' -e '^-e'; \
+	} > constraints.txt.new
+	mv constraints.txt.new constraints.txt
+	rm -rf $(VENV_LOCK)
+
+clean: ## remove the environments and everything generated
+	rm -rf .venv .venv-min .venv-lock build dist demo.png constraints.txt.new
+	rm -rf .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv: $(VENV)/.stamp
+
+.venv-min: $(VENV_MIN)/.stamp
+
+$(VENV)/.stamp: pyproject.toml constraints.txt
+	$(call create_venv,$(VENV))
+	$(PY) -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+
+$(VENV_MIN)/.stamp: pyproject.toml constraints-min.txt
+	$(call create_venv,$(VENV_MIN))
+	$(VENV_MIN)/bin/python -m pip install --quiet -c constraints-min.txt -e '.[test]'
+	@touch $@
+
+# $(call create_venv,DIRECTORY[,OPTIONS]): an environment that already works is kept and updated.
+define create_venv
+@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	echo 'jaxfs needs Python >= 3.11; found $(or $(PYTHON),none on the PATH).' \
+	     'Name one with make PYTHON=/path/to/python' >&2; \
+	exit 1; }
+@test -z "$(2)" && $(1)/bin/python -m pip --version >/dev/null 2>&1 \
+	|| { echo 'building $(1) with $(PYTHON)'; "$(PYTHON)" -m venv --clear $(1); }
+endef

@@ -1,0 +1,103 @@
+"""What the documents say is true: their code runs, their commands exist, their versions agree."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(text: str, *infos: str) -> list[str]:
+    """The bodies of the fenced blocks whose info string is one of `infos`, in order."""
+    return [m["body"] for m in FENCE.finditer(text) if m["info"].strip() in infos]
+
+
+def runnable() -> list:
+    """README: every Python block. CONTRIBUTING: those marked ```python runnable."""
+    found = [("README.md", body) for body in blocks(read("README.md"), "python")]
+    found += [("CONTRIBUTING.md", b) for b in blocks(read("CONTRIBUTING.md"), "python runnable")]
+    counts: dict[str, int] = {}
+    params = []
+    for name, body in found:
+        counts[name] = counts.get(name, 0) + 1
+        params.append(pytest.param(body, id=f"{name}-{counts[name]}"))
+    return params
+
+
+@pytest.mark.parametrize("code", runnable())
+def test_block_runs_as_a_reader_would_run_it(code, tmp_path):
+    """In an interpreter of its own: JAX's default settings, none of this suite's."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_readme_has_code():
+    assert len(blocks(read("README.md"), "python")) >= 2
+
+
+def make_targets(makefile: str) -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):", makefile, re.MULTILINE))
+
+
+def make_commands(text: str) -> set[str]:
+    """Every target of a `make` command: in shell blocks, and in `code spans`."""
+    shell = "\n".join(blocks(text, "sh", "bash", "console"))
+    prose = FENCE.sub("", text)
+    pieces = [*shell.splitlines(), *re.findall(r"`([^`\n]+)`", prose)]
+    return {m for piece in pieces for m in re.findall(r"\bmake ([a-z][a-z-]*)", piece)}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_make_targets_exist(name):
+    named = make_commands(read(name))
+    assert named, f"{name} names no make target"
+    assert named <= make_targets(read("Makefile"))
+
+
+def test_make_commands_are_found():
+    text = "`make test`, not make love\n```sh\nmake check  # all\n```\n```text\nmake hay\n```\n"
+    assert make_commands(text) == {"test", "check"}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_within_the_repository_lead_somewhere(name):
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", read(name)):
+        assert (ROOT / target).exists(), target
+
+
+def test_lower_bounds_are_those_tested():
+    """pyproject.toml promises exactly what `make test-min` installs."""
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+    requirements = [*project["dependencies"], *(r for name in extras for r in extras[name])]
+    bounds = {r.replace(">=", "==") for r in requirements if ">=" in r}
+    lines = read("constraints-min.txt").splitlines()
+    assert {line for line in lines if line and not line.startswith("#")} == bounds
+
+
+def test_constraints_pin_every_requirement():
+    pins = read("constraints.txt").splitlines()
+    assert all(re.fullmatch(r"[\w.-]+==[\w.+]+|#.*", line) for line in pins)
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in pins}
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    listed = [project["dependencies"], *project["optional-dependencies"].values()]
+    names = {re.split(r"[\[>=]", r)[0] for group in listed for r in group} - {"jaxfs"}
+    assert names <= pinned
