@@ -1,0 +1,187 @@
+"""Validation at the public boundary, and its messages; no arithmetic.
+
+Static mistakes (shape, dtype, unknown option) raise `ValueError` at trace time. Values are checked
+when they are concrete and let through when they are traced. Every message names the argument, what
+was expected and what came.
+"""
+
+import math
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def fail(name: str, expected: str, got: Any) -> ValueError:
+    """The one form of message: `name must be expected, got value`."""
+    return ValueError(f"{name} must be {expected}, got {got}")
+
+
+def is_traced(x: Any) -> bool:
+    """Whether the value of `x` is unknown here, so that only its shape and dtype can be checked."""
+    return isinstance(x, jax.core.Tracer)
+
+
+def array(x: Any, name: str) -> jax.Array:
+    """`x` as a JAX array: NumPy, JAX, lists of numbers, and whatever speaks DLPack."""
+    if isinstance(x, jax.Array):
+        return x
+    if hasattr(x, "toarray") and hasattr(x, "nnz"):
+        raise fail(name, "a dense array", f"the sparse {type(x).__name__}; use .toarray()")
+    if not isinstance(x, (np.ndarray, np.generic)):
+        x = _to_numpy(x, name)
+    if x.dtype.kind not in "fiub":  # half-precision extension types have kind "V"
+        raise fail(name, "an array of real numbers", f"dtype {x.dtype}")
+    return jnp.asarray(x)
+
+
+def _to_numpy(x: Any, name: str) -> np.ndarray:
+    if hasattr(x, "__dlpack__"):
+        if hasattr(x, "detach"):
+            x = x.detach()
+        try:
+            return np.from_dlpack(x)
+        except (BufferError, RuntimeError, TypeError):  # another device, or read-only memory
+            pass
+    try:
+        return np.asarray(x)
+    except (ValueError, TypeError) as error:
+        raise fail(name, "a rectangular array of real numbers", type(x).__name__) from error
+
+
+def real(x: Any, name: str, *, ndim: int | None = None) -> jax.Array:
+    """Data: float32 or float64 as it is; integers and booleans in JAX's default float dtype."""
+    x = array(x, name)
+    if x.dtype == jnp.bool_ or jnp.issubdtype(x.dtype, jnp.integer):
+        x = x.astype(jnp.result_type(float))
+    _check_float(x, name)
+    if ndim is not None and x.ndim != ndim:
+        raise fail(name, f"an array of {ndim} dimension{'s' * (ndim > 1)}", f"shape {x.shape}")
+    return x
+
+
+def _check_float(x: jax.Array, name: str) -> None:
+    if x.dtype not in (jnp.float32, jnp.float64):
+        raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
+
+
+def square(a: Any, name: str) -> jax.Array:
+    """Symmetric matrices `(..., d, d)`: floating dtype, square. Symmetry itself is not checked."""
+    a = array(a, name)
+    _check_float(a, name)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2] or a.shape[-1] == 0:
+        raise fail(name, "square, of shape (..., d, d) with d > 0", f"shape {a.shape}")
+    return a
+
+
+def matrices(a: Any, name: str) -> jax.Array:
+    """Matrices `(..., m, k)` of floating dtype."""
+    a = array(a, name)
+    _check_float(a, name)
+    if a.ndim < 2 or 0 in a.shape[-2:]:
+        raise fail(name, "of shape (..., m, k) with m, k > 0", f"shape {a.shape}")
+    return a
+
+
+def alike(a: jax.Array, b: jax.Array, names: str, *, axes: slice = slice(-2, None)) -> None:
+    """Two arrays of one dtype whose shapes agree on `axes` (by default the matrix axes)."""
+    if a.shape[axes] != b.shape[axes]:
+        raise fail(names, "of matching shapes", f"{a.shape} and {b.shape}")
+    if a.dtype != b.dtype:
+        raise fail(names, "of one dtype", f"{a.dtype} and {b.dtype}")
+
+
+def number(
+    value: Any,
+    name: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+) -> Any:
+    """A real number (or array of them) in [low, high]; returned as it came. Traced ones pass."""
+    if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
+        raise fail(name, "a real number", repr(value))
+    if is_traced(value):
+        return value
+    try:
+        concrete = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise fail(name, "a real number", repr(value)) from error
+    below = concrete <= low if open_low else concrete < low
+    if np.any(below) or np.any(concrete > high) or np.any(np.isnan(concrete)):
+        raise fail(name, _interval(low, high, open_low), value)
+    return value
+
+
+def _interval(low: float, high: float, open_low: bool) -> str:
+    if high == math.inf:
+        words = {(0, True): "positive", (0, False): "at least 0"}
+        return words.get((low, open_low), f"{'above' if open_low else 'at least'} {low}")
+    return f"in {'(' if open_low else '['}{low}, {high}]"
+
+
+def integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:
+    """A static integer in [low, high]."""
+    if is_traced(value):
+        raise fail(name, "a static integer", "a traced value; mark it static under jit")
+    if isinstance(value, (bool, np.bool_)):
+        raise fail(name, "an integer", repr(value))
+    try:
+        value = operator.index(value)
+    except TypeError as error:
+        raise fail(name, "an integer", repr(value)) from error
+    if value < low or (high is not None and value > high):
+        expected = f"at least {low}" if high is None else f"an integer in [{low}, {high}]"
+        raise fail(name, expected, value)
+    return value
+
+
+def option(value: Any, name: str, allowed: tuple[str, ...]) -> str:
+    """One of a few names."""
+    if value not in allowed:
+        raise fail(name, "one of " + ", ".join(map(repr, allowed)), repr(value))
+    return value
+
+
+def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample") -> jax.Array:
+    """Nonnegative weights `(size,)`, not all zero, in `dtype`; `None` is not handled here."""
+    out = array(value, name)
+    if out.shape != (size,):
+        raise fail(name, f"of shape ({size},), one weight a {what}", f"shape {out.shape}")
+    if not is_traced(out):
+        concrete = np.asarray(out, dtype=np.float64)
+        if np.any(concrete < 0) or not np.all(np.isfinite(concrete)):
+            raise fail(name, "finite and at least 0", concrete)
+        if not np.any(concrete > 0):
+            raise fail(name, f"positive for at least one {what}", concrete)
+    return out.astype(dtype)
+
+
+def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
+    """Integer class codes `(size,)` in 0 … num_classes − 1, checked when concrete."""
+    y = array(y, name)
+    if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
+        raise fail(name, "integer class codes", f"dtype {y.dtype}")
+    if y.shape != (size,):
+        raise fail(name, f"of shape ({size},), one label a sample", f"shape {y.shape}")
+    if not is_traced(y):
+        concrete = np.asarray(y).astype(np.int64)
+        outside = concrete[(concrete < 0) | (concrete >= num_classes)]
+        if outside.size:
+            expected = f"in 0 … {num_classes - 1} (num_classes = {num_classes})"
+            raise fail(name, expected, f"the label {outside[0]}")
+    return y.astype(jnp.int32)
+
+
+def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_classes: int) -> None:
+    """Every class has a sample of positive weight, when that can be known."""
+    if is_traced(y) or (weights is not None and is_traced(weights)):
+        return
+    present = np.ones(y.shape) if weights is None else np.asarray(weights)
+    counts = np.bincount(np.asarray(y), weights=present > 0, minlength=num_classes)
+    if np.any(counts == 0):
+        empty = int(np.argmin(counts))
+        raise fail(name, f"such that each of {num_classes} classes has samples", f"none of {empty}")

@@ -1,0 +1,144 @@
+"""Scalar functions with divided differences that are free of cancellation.
+
+f[a, b] = (f(a) − f(b))/(a − b) loses all digits as a → b. Each function here has a form that does
+not, and can be differentiated once more: f[a, a, b] = ∂₁f[a, b] is what second derivatives need.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxfs._numerics import atanhc, safe_divide, safe_log, sinhc
+from jaxfs._spectral import SpectralFunction, parameter_derivative
+
+
+def magnitude(x):
+    """Scale of homogeneous functions (log, powers): they vary with the size of their argument."""
+    return x
+
+
+def _sorted(a, b, c):
+    """Three nodes in rising order; divided differences are symmetric, rounding is not."""
+    a, b, c = jnp.broadcast_arrays(a, b, c)
+    lo, hi = jnp.minimum(a, b), jnp.maximum(a, b)
+    return jnp.minimum(lo, c), jnp.maximum(lo, jnp.minimum(hi, c)), jnp.maximum(hi, c)
+
+
+def second_from_first(first: Callable, fraction: float, scale: Callable) -> Callable:
+    """f[a, b, c] from f[a, b].
+
+    Far nodes: the quotient over the widest gap. Near ones, hi − lo ≤ fraction · scale(hi): with the
+    nodes sorted, f[lo, mid, hi] = ∫₀¹ ∂₁f[lo + s (hi − lo), mid] ds, by five Gauss points (exact
+    to rounding for fraction ≤ 0.1 if f is analytic within `scale` of its argument).
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(5)
+    points = [(0.5 * (1.0 + float(x)), 0.5 * float(u)) for x, u in zip(nodes, weights, strict=True)]
+
+    def second(a, b, c, t):
+        lo, mid, hi = _sorted(a, b, c)
+        gap = hi - lo
+        near = gap <= fraction * scale(jnp.maximum(jnp.abs(lo), jnp.abs(hi)))
+        quotient = safe_divide(first(hi, mid, t) - first(mid, lo, t), jnp.where(near, 0.0, gap))
+        integral = jnp.zeros_like(gap)
+        for s, u in points:
+            x = jnp.where(near, lo + s * gap, hi)
+            slope = jax.jvp(lambda x: first(x, mid, t), (x,), (jnp.ones_like(x),))[1]
+            integral = integral + u * slope
+        return jnp.where(near, integral, quotient)
+
+    return second
+
+
+def _log_first(a, b, t):
+    """log: 2 atanh(z) / (a − b) with z = (a − b)/(a + b); plain where a and b are far apart."""
+    z = safe_divide(a - b, a + b)
+    near = jnp.abs(z) < 0.5
+    close = safe_divide(2 * atanhc(jnp.where(near, z, 0.0)), a + b)
+    far = safe_divide(safe_log(safe_divide(a, b)), jnp.where(near, 0.0, a - b))
+    return jnp.where(near, close, far)
+
+
+def _exp_first(a, b, t):
+    """exp: e^{(a+b)/2} sinh(h)/h with h = (a − b)/2; plain where a and b are far apart."""
+    near = jnp.abs(a - b) < 1
+    close = jnp.exp(0.5 * (a + b)) * sinhc(jnp.where(near, 0.5 * (a - b), 0.0))
+    far = safe_divide(jnp.exp(a) - jnp.exp(b), jnp.where(near, 0.0, a - b))
+    return jnp.where(near, close, far)
+
+
+def _power(w, t):
+    """w^t for w ≥ 0 with 0^t = 0 (t > 0), 1 (t = 0), ∞ (t < 0); finite derivative in t."""
+    positive = w > 0
+    value = jnp.where(positive, w, jnp.ones_like(w)) ** t
+    at_zero = jnp.where(t > 0, 0.0, jnp.where(t == 0, 1.0, jnp.inf)).astype(w.dtype)
+    return jnp.where(positive, value, jnp.where(w == 0, at_zero, jnp.nan))
+
+
+def _power_first(a, b, t):
+    """w^t: m^{t−1} t sinhc(t u)/sinhc(u) with m = √(ab), u = atanh((a − b)/(a + b)).
+
+    At a = b = 0 the derivative of w^t, t < 1, is infinite; it is taken as 0.
+    """
+    a, b, t = jnp.broadcast_arrays(a, b, t)
+    z = safe_divide(a - b, a + b)
+    near = (jnp.abs(z) < 0.5) & (a > 0)
+    z = jnp.where(near, z, 0.0)
+    u = z * atanhc(z)
+    log_mean = 0.5 * (jnp.log(jnp.where(near, a, 1.0)) + jnp.log(jnp.where(near, b, 1.0)))
+    close = jnp.exp((t - 1) * log_mean) * t * sinhc(t * u) / sinhc(u)
+    far = safe_divide(_power(a, t) - _power(b, t), jnp.where(near, 0.0, a - b))
+    return jnp.where(near, close, far)
+
+
+def _sqrt_sum(a, b):
+    return jnp.sqrt(a) + jnp.sqrt(b)
+
+
+def _sqrt_first(a, b, t):
+    return safe_divide(jnp.ones_like(a + b), _sqrt_sum(a, b))
+
+
+def _sqrt_second(a, b, c, t):
+    product = _sqrt_sum(a, b) * _sqrt_sum(b, c) * _sqrt_sum(a, c)
+    return safe_divide(-jnp.ones_like(product), product)
+
+
+def _inv_sqrt_first(a, b, t):
+    return -1 / (jnp.sqrt(a) * jnp.sqrt(b) * _sqrt_sum(a, b))
+
+
+def _inv_sqrt_second(a, b, c, t):
+    roots = jnp.sqrt(a), jnp.sqrt(b), jnp.sqrt(c)
+    pairs = _sqrt_sum(a, b) * _sqrt_sum(b, c) * _sqrt_sum(a, c)
+    return (roots[0] + roots[1] + roots[2]) / (roots[0] * roots[1] * roots[2] * pairs)
+
+
+def _abs_first(a, b, t):
+    """|·|: (a + b)/(|a| + |b|), which is the sign for equal signs; 0 at a = b = 0."""
+    return safe_divide(a + b, jnp.abs(a) + jnp.abs(b))
+
+
+def _abs_second(a, b, c, t):
+    """0 when no sign changes; else the quotient over the widest gap, which crosses zero."""
+    lo, mid, hi = _sorted(a, b, c)
+    crosses = (lo < 0) & (hi > 0)
+    return safe_divide(
+        _abs_first(hi, mid, t) - _abs_first(mid, lo, t), jnp.where(crosses, hi - lo, 0.0)
+    )
+
+
+SQRT = SpectralFunction(lambda w, t: jnp.sqrt(w), _sqrt_first, _sqrt_second)
+INV_SQRT = SpectralFunction(lambda w, t: 1 / jnp.sqrt(w), _inv_sqrt_first, _inv_sqrt_second)
+ABS = SpectralFunction(lambda w, t: jnp.abs(w), _abs_first, _abs_second)
+LOG = SpectralFunction(
+    lambda w, t: safe_log(w), _log_first, second_from_first(_log_first, 0.1, magnitude)
+)
+EXP = SpectralFunction(
+    lambda w, t: jnp.exp(w), _exp_first, second_from_first(_exp_first, 0.5, jnp.ones_like)
+)
+POWER = SpectralFunction(_power, _power_first, second_from_first(_power_first, 0.1, magnitude))
+
+#: wᵗ log w, the derivative of wᵗ in t.
+POWER_LOG = parameter_derivative(POWER)

@@ -1,0 +1,96 @@
+"""What several test modules share: tolerances by dtype, test matrices, finite differences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+#: Relative error that a well-conditioned computation must stay within.
+RTOL = {"float32": 1e-4, "float64": 1e-10}
+
+#: float32 gradients against float64 ones.
+FLOAT32_GRADIENT = 1e-3
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def relative_error(got, expected) -> float:
+    """max |got − expected| / max |expected|; absolute where nothing but zero is expected."""
+    got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
+    assert got.shape == expected.shape, f"{got.shape} against {expected.shape}"
+    return float(np.max(np.abs(got - expected)) / (np.max(np.abs(expected)) or 1.0))
+
+
+def assert_close(got, expected, rtol: float) -> None:
+    error = relative_error(got, expected)
+    assert error <= rtol, f"relative error {error:.2e} > {rtol:.0e}"
+
+
+def directional_difference(f, x, direction, step: float = 1e-5):
+    """Central difference of `f` at `x`, Richardson-extrapolated so that truncation does not show.
+
+    Pass a jitted `f`: it is called four times.
+    """
+
+    def at(h):
+        return f(jax.tree.map(lambda a, d: a + h * d, x, direction))
+
+    def central(h):
+        return jax.tree.map(lambda p, m: (p - m) / (2 * h), at(h), at(-h))
+
+    fine, coarse = central(step), central(2 * step)
+    return jax.tree.map(lambda p, q: (4 * p - q) / 3, fine, coarse)
+
+
+def assert_derivatives(f, x, direction, rtol: float = 1e-6, step: float = 1e-5) -> None:
+    """Forward and reverse derivatives of a scalar function along `direction` equal differences."""
+
+    @jax.jit
+    def derivatives(x):
+        gradient = jax.grad(f)(x)
+        products = jax.tree.map(jnp.vdot, gradient, direction)
+        return jax.jvp(f, (x,), (direction,))[1], sum(jax.tree.leaves(products))
+
+    x, direction = (jax.tree.map(jnp.asarray, tree) for tree in (x, direction))
+    expected = directional_difference(jax.jit(f), x, direction, step)
+    forward, reverse = derivatives(x)
+    assert_close(forward, expected, rtol)
+    assert_close(reverse, expected, rtol)
+
+
+def spd(d: int, seed: int = 0, batch: tuple[int, ...] = ()) -> np.ndarray:
+    """Well-conditioned random positive definite matrices."""
+    a = rng(seed).normal(size=(*batch, d, d))
+    return a @ np.swapaxes(a, -1, -2) / d + 0.5 * np.eye(d)
+
+
+def symmetric(d: int, seed: int = 0) -> np.ndarray:
+    a = rng(seed).normal(size=(d, d))
+    return 0.5 * (a + a.T)
+
+
+def circulant(d: int = 6) -> np.ndarray:
+    """Symmetric circulant and positive definite: eigenvalues repeat by symmetry."""
+    first = np.array([2.0, 0.6, 0.25, 0.1, 0.25, 0.6])[:d]
+    return np.stack([np.roll(first, i) for i in range(d)])
+
+
+def duplicated(d: int = 6, seed: int = 3) -> np.ndarray:
+    """Gram matrix with two equal rows and columns, plus a ridge: what duplicate features give."""
+    a = rng(seed).normal(size=(d, d))
+    a[-1] = a[-2]
+    return a @ a.T / d + 0.3 * np.eye(d)
+
+
+def degenerate_matrices(d: int = 6) -> dict[str, np.ndarray]:
+    """Positive definite matrices on which derivatives through eigenvectors fail, and two benign."""
+    clustered = np.diag(1.0 + np.array([0.0, 0.0, 1e-12, 1e-9, 1e-6, 1e-3])[:d])
+    return {
+        "identity": np.eye(d),
+        "diag(2,2,1)": np.diag(np.resize([2.0, 2.0, 1.0], d)),
+        "circulant": circulant(d),
+        "duplicated": duplicated(d),
+        "clustered": clustered,
+        "random": spd(d, seed=1),
+    }
