@@ -1,0 +1,15 @@
+"""Feature selection in pure JAX: scores and selectors under jit, vmap and grad."""
+
+from jaxfs import geometry as geometry
+from jaxfs import graphs as graphs
+from jaxfs import kernels as kernels
+from jaxfs import linalg as linalg
+from jaxfs._types import Median as Median
+from jaxfs._types import Percentile as Percentile
+from jaxfs.methods.manifest import ManifestOperators as ManifestOperators
+from jaxfs.methods.manifest import manifest_from_kernels as manifest_from_kernels
+from jaxfs.methods.manifest import manifest_multiclass_score as manifest_multiclass_score
+from jaxfs.methods.manifest import manifest_operators as manifest_operators
+from jaxfs.methods.manifest import manifest_score as manifest_score
+
+__version__ = "0.1.0"

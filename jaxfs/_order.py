@@ -1,0 +1,183 @@
+"""Order statistics without a sort: exact, of static shape, differentiable, under jit and vmap.
+
+XLA sorts slowly on CPU (two dozen times NumPy's time, and float64 `top_k` is a sort). The two
+questions asked here need none: which value has a given rank, and which are the k smallest of a row.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+# ---- The value of a given rank ------------------------------------------------------------------
+
+
+def order_statistics(
+    values: Float[Array, "*s"], present: Bool[Array, "*s"], rank: Int[Array, ""]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The values of rank `rank` (from 0) and `rank + 1` among those present.
+
+    Nonnegative floats are ordered as the integers that share their bits, so a search in the
+    integers, each step one counting pass, ends at the exact value.
+
+    **Arguments**
+
+    - `values`: any shape, nonnegative where present.
+    - `present`: the same shape; what is absent has no rank.
+    - `rank`: traced or not, in [0, number present).
+
+    **Returns** two scalars, as constants to differentiation. The second is the first where `rank`
+    is the last. 0 where nothing is present, NaN where something present is not finite.
+
+    **Cost** 8 to 12 passes for continuous data, fewer with ties; never above 32 (float32) or 64.
+    """
+    dtype = values.dtype
+    bits = jnp.where(present, _bits(lax.stop_gradient(values)), -1)  # the absent sort below all
+    bits = jnp.pad(bits.ravel(), (0, -bits.size % _WIDTH), constant_values=-1)
+    bits = bits.reshape(-1, _WIDTH)
+    absent, highest = jnp.sum(bits < 0, dtype=jnp.int32), jnp.max(bits)
+    rank = rank + absent
+    bracket = lax.while_loop(
+        lambda s: s.low < s.high - 1,
+        functools.partial(_narrow, bits, rank, dtype),
+        _Bracket(_next(bits, -jnp.ones_like(highest)) - 1, highest, absent, jnp.int32(bits.size)),
+    )
+    first = bracket.high
+    second = jnp.where(bracket.up_to > rank + 1, first, _next(bits, first))
+    finite = highest < _bits(jnp.asarray(jnp.inf, dtype))
+
+    def value(b):
+        b = jnp.clip(b, 0, jnp.maximum(highest, 0))  # above the last, the last; 0 for no value
+        return jnp.where(finite, lax.bitcast_convert_type(b, dtype), jnp.nan)
+
+    return value(first), value(second)
+
+
+def _bits(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
+    """Nonnegative floats as integers in the same order; infinity and NaN are the largest."""
+    integer = jnp.int32 if values.dtype == jnp.float32 else jnp.int64
+    return lax.bitcast_convert_type(jnp.abs(values), integer)  # abs: −0 is 0
+
+
+class _Bracket(NamedTuple):
+    """#{bits ≤ low} = below ≤ rank < up_to = #{bits ≤ high}: the answer lies in (low, high]."""
+
+    low: Int[Array, ""]
+    high: Int[Array, ""]
+    below: Int[Array, ""]
+    up_to: Int[Array, ""]
+
+
+def _narrow(bits: Int[Array, "rows width"], rank: Array, dtype, s: _Bracket) -> _Bracket:
+    """One step of the search: count at four guesses, and bring the low end to a value."""
+    guesses = _guesses(s, rank, dtype)
+    counts = _counts(bits, guesses)
+    low = jnp.maximum(s.low, _next(bits, s.low) - 1)
+    high, below, up_to = s.high, s.below, s.up_to
+    for guess, count in zip(guesses, counts, strict=True):
+        under = count <= rank
+        low = jnp.where(under, jnp.maximum(low, guess), low)
+        below = jnp.where(under, jnp.maximum(below, count), below)
+        high = jnp.where(under, high, jnp.minimum(high, guess))
+        up_to = jnp.where(under, up_to, jnp.minimum(up_to, count))
+    return _Bracket(low, high, below, up_to)
+
+
+def _guesses(s: _Bracket, rank: Array, dtype) -> list[Int[Array, ""]]:
+    """Where to count: both sides of the line through the bracket, half the bits, the low end.
+
+    Were the m values in the bracket uniform, the rank would lie within a standard deviation, some
+    ½√m ranks, of where the line puts it: counts on both sides leave about √m of m. Half the bits
+    bounds the number of steps whatever the values. The low end, a value since the last step, ends
+    the search among ties.
+    """
+    m = (s.up_to - s.below).astype(dtype)
+    position = (rank - s.below).astype(dtype) + 0.5
+    deviation = jnp.sqrt(position * (m - position) / m)
+    start = lax.bitcast_convert_type(jnp.maximum(s.low, 0), dtype)
+    length = lax.bitcast_convert_type(s.high, dtype) - start
+    line = [_bits(start + length * ((position + sign * deviation) / m)) for sign in (-1, 1)]
+    middle = s.low + (s.high - s.low) // 2
+    return [jnp.clip(guess, s.low + 1, s.high - 1) for guess in (*line, middle, s.low + 1)]
+
+
+_WIDTH = 128  # a count of so many fits into eight bits
+
+
+def _counts(bits: Int[Array, "rows width"], guesses: list[Array]) -> list[Int[Array, ""]]:
+    """#{bits ≤ guess} for four guesses at the price of one: each row's counts share an integer."""
+    shifts = (0, 8, 16, 24)
+    ones = [jnp.where(bits <= g, jnp.uint32(1 << i), jnp.uint32(0))
+            for g, i in zip(guesses, shifts, strict=True)]  # fmt: skip
+    packed = jnp.sum(functools.reduce(jnp.add, ones), axis=1, dtype=jnp.uint32)
+    return [jnp.sum((packed >> i) & 0xFF, dtype=jnp.int32) for i in shifts]
+
+
+def _next(bits: Int[Array, "rows width"], b: Int[Array, ""]) -> Int[Array, ""]:
+    """The smallest of `bits` above b; the largest integer if there is none."""
+    return jnp.min(jnp.where(bits > b, bits, jnp.iinfo(bits.dtype).max))
+
+
+@jax.custom_jvp
+def attained(
+    values: Float[Array, "*s"], present: Bool[Array, "*s"], v: Float[Array, ""]
+) -> Float[Array, ""]:
+    """`v`, one of the `values` present, with the derivative of the entries that attain it.
+
+    Where several do, their mean: a subgradient that does not depend on the order of the entries.
+    """
+    del values, present
+    return v
+
+
+@attained.defjvp
+def _attained_jvp(primals, tangents):
+    values, present, v = primals
+    hit = present & (values == v)
+    total = jnp.sum(tangents[0], where=hit)
+    # `attained` once more and not `v`: the next derivative must see where it comes from.
+    return attained(*primals), total / jnp.maximum(jnp.sum(hit, dtype=values.dtype), 1)
+
+
+# ---- The k smallest of a row --------------------------------------------------------------------
+
+
+def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[Array, "k"]]:
+    """The k smallest values in rising order and where they stand; ties by rising index.
+
+    A tournament: groups of √n values keep their minimum, and only the winner's group plays again.
+
+    **Arguments**
+
+    - `values`: without NaN; infinite where there is nothing to find.
+    - `k`: static, at most n.
+
+    **Returns** values `(k,)` and indices `(k,)`, infinity and −1 where no finite value is left.
+
+    **Cost** O(n + k√n).
+    """
+    n = values.shape[0]
+    size = max(1, round(n**0.5))
+    padded = jnp.pad(values, (0, -n % size), constant_values=jnp.inf)
+    groups = padded.reshape(-1, size)
+
+    def take(state, _):
+        minima, value, index = state
+        winner = jnp.argmin(minima)
+        group, place = groups[winner], winner * size + jnp.arange(size)
+
+        def later(value, index):
+            """The group without what was taken: all up to (value, index), as pairs are ordered."""
+            return jnp.where((group > value) | ((group == value) & (place > index)), group, jnp.inf)
+
+        left = later(value, index)
+        value, index = jnp.min(left), place[jnp.argmin(left)]
+        minima = jnp.where(jnp.arange(minima.size) == winner, jnp.min(later(value, index)), minima)
+        return (minima, value, index), (value, index)
+
+    start = (jnp.min(groups, axis=1), jnp.asarray(-jnp.inf, values.dtype), jnp.asarray(-1))
+    _, (found, indices) = lax.scan(take, start, length=k)
+    return found, jnp.where(jnp.isinf(found), -1, indices)

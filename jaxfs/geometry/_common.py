@@ -1,0 +1,143 @@
+"""What the three geometries share: batch axes that broadcast, and the Karcher mean's two halves.
+
+A Karcher mean minimises Σ wᵢ dist²(M, Kᵢ). `descend` finds it, and is not differentiated;
+`implicit_zero` gives it the derivative of the implicit function theorem, in tangent coordinates
+around the solution, where the mean is the zero of a field with a symmetric, definite Jacobian.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.sparse.linalg import cg
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs import _checks
+from jaxfs._numerics import eps, safe_sqrt
+from jaxfs._types import ArrayLike, Scalar
+
+
+class KarcherMean(NamedTuple):
+    """A mean that was found by iteration, and how well.
+
+    - `mean`: the point that minimises Σ wᵢ dist²(mean, pointᵢ).
+    - `converged`: whether `residual` ≤ d·√eps, where that sum is minimal to rounding. The iteration
+      itself goes on until rounding stops it. False for a mean that is NaN.
+    - `iterations`: how many steps were taken.
+    - `residual`: the norm of Σ wᵢ Log(pointᵢ), which is 0 at the mean, before the last step.
+    """
+
+    mean: Any
+    converged: Bool[Array, "*b"]
+    iterations: Int[Array, "*b"]
+    residual: Float[Array, "*b"]
+
+
+# ---- Arguments ----------------------------------------------------------------------------------
+
+
+def broadcast(names: str, *arrays: Array, core: int = 2) -> tuple[Array, ...]:
+    """Arrays of one dtype with their axes before the last `core` ones broadcast to each other."""
+    for other in arrays[1:]:
+        _checks.alike(arrays[0], other, names)
+    try:
+        batch = jnp.broadcast_shapes(*(x.shape[:-core] for x in arrays))
+    except ValueError as error:
+        shapes = " and ".join(str(x.shape) for x in arrays)
+        raise _checks.fail(names, "of batch axes that broadcast", shapes) from error
+    return tuple(jnp.broadcast_to(x, batch + x.shape[-core:]) for x in arrays)
+
+
+def along(t: Scalar | ArrayLike, *ends: Array) -> tuple[Array, ...]:
+    """The position `t` on a geodesic and its ends, with batch axes broadcast to each other."""
+    t = jnp.asarray(_checks.number(t, "t", low=0, high=1), ends[0].dtype)
+    try:
+        batch = jnp.broadcast_shapes(t.shape, ends[0].shape[:-2])
+    except ValueError as error:
+        expected = f"a number or an array that broadcasts to the batch axes {ends[0].shape[:-2]}"
+        raise _checks.fail("t", expected, f"shape {t.shape}") from error
+    return jnp.broadcast_to(t, batch), *(jnp.broadcast_to(x, batch + x.shape[-2:]) for x in ends)
+
+
+def mean_weights(weights: ArrayLike | None, points: Array) -> Float[Array, "*b m"]:
+    """Weights of the points `(..., m, d, k)`, all equal by default, divided by their sum."""
+    *batch, m, _, _ = points.shape
+    if weights is None:
+        return jnp.full((*batch, m), 1 / m, points.dtype)
+    w = _checks.weights(weights, "weights", m, points.dtype, what="point")
+    return jnp.broadcast_to(w / jnp.sum(w), (*batch, m))
+
+
+# ---- Arithmetic ---------------------------------------------------------------------------------
+
+
+def norm(a: Float[Array, "*b m k"], *, noise: float = 0.0) -> Float[Array, "*b"]:
+    """‖a‖_F, with derivative 0 at a = 0; norms up to `noise` count as 0."""
+    square = jnp.sum(a * a, axis=(-2, -1))
+    return safe_sqrt(jnp.where(square <= noise * noise, jnp.zeros_like(square), square))
+
+
+def identity_on(mask: Bool[Array, "*b k"], dtype: Any) -> Float[Array, "*b k k"]:
+    """The diagonal matrix with ones where `mask` is true."""
+    k = mask.shape[-1]
+    eye = jnp.broadcast_to(jnp.eye(k, dtype=bool), (*mask.shape, k))
+    return (eye & mask[..., None]).astype(dtype)
+
+
+def weighted_sum(w: Float[Array, "m"], x: Float[Array, "m d k"]) -> Float[Array, "d k"]:
+    """Σ wᵢ xᵢ."""
+    return jnp.sum(w[:, None, None] * x, axis=0)
+
+
+def silence(
+    x: Float[Array, "m d k"], absent: Bool[Array, "m"], instead: Float[Array, "d k"]
+) -> Float[Array, "m d k"]:
+    """`x` with some of its matrices replaced: 0 · NaN is NaN, so a weight of zero is not enough."""
+    return jnp.where(absent[:, None, None], jnp.broadcast_to(instead, x.shape), x)
+
+
+# ---- The Karcher mean ---------------------------------------------------------------------------
+
+
+def descend(
+    step: Callable[[Array], tuple[Array, Array]], start: Array, max_iterations: int
+) -> tuple[Array, Array, Array, Array]:
+    """Repeat point ← step(point) until rounding stops it: the point and the rest of `KarcherMean`.
+
+    `step` also returns the residual at the point it was given. A residual ≤ d·√eps leaves the sum
+    of squares within d²·eps of its minimum; from there on, the first residual that does not fall is
+    rounding. NaN ends the loop at once.
+    """
+    tolerance = start.shape[-2] * math.sqrt(eps(start.dtype))
+    infinity = jnp.full((), jnp.inf, start.dtype)
+
+    def unfinished(state):
+        _, residual, previous, iterations = state
+        rounding = (residual <= tolerance) & (residual >= previous)
+        return (iterations < max_iterations) & ~rounding & ~jnp.isnan(residual)
+
+    def advance(state):
+        point, previous, _, iterations = state
+        point, residual = step(point)
+        return point, residual, previous, iterations + 1
+
+    state = (start, infinity, infinity, jnp.zeros((), jnp.int32))
+    point, residual, _, iterations = lax.while_loop(unfinished, advance, state)
+    return point, residual <= tolerance, iterations, residual
+
+
+def implicit_zero(field: Callable[[Array], Array], zero: Array) -> Array:
+    """`zero`, a root of `field`, with the derivative of that root in all that `field` closes over.
+
+    0 = d(field) = J dx + ∂field gives dx = −J⁻¹ ∂field. J must be symmetric and positive definite;
+    conjugate gradients solve with it in a few products, since here its condition number is small.
+    """
+
+    def solve(jacobian, y):
+        # `cg` alone cannot be transposed here: it ties its start to its right-hand side.
+        iterate = lambda matvec, b: cg(matvec, b, tol=eps(b.dtype))[0]  # noqa: E731
+        return lax.custom_linear_solve(jacobian, y, iterate, symmetric=True)
+
+    return lax.custom_root(field, zero, lambda f, x: x, solve)

@@ -1,0 +1,332 @@
+"""The Grassmann manifold: k-dimensional subspaces of ℝᵈ, as orthonormal bases `(..., d, k)`.
+
+A subspace has many bases. The formulas of the literature choose among them by a singular value
+decomposition, which has no derivative where principal angles coincide. Here the second basis is
+turned towards the first by a polar factor, and what is left is functions of a symmetric matrix:
+
+    H = G₂ Qᵀ,  Q = polar(G₁ᵀ G₂),   D = H − G₁,   U = ¼ DᵀD = sin²(½Θ),   G₁ᵀ H = cos Θ = I − 2U.
+
+U is accurate for tiny angles, where the arc cosine of G₁ᵀG₂ has lost half of its digits, and all
+functions of the angles below are analytic in U at U = 0: the literature's pseudo-inverse of sin Θ
+is there for the singular vectors' sake only.
+
+All functions are batched with batch axes that broadcast, keep the dtype (float32 or float64) and
+have exact derivatives in both modes, at equal and at zero angles too, along feasible directions:
+those that keep the bases orthonormal. Orthonormality itself is not checked. At a principal angle
+of π/2 the shortest curve is not unique; one of them is taken. Non-finite entries give NaN.
+
+Trailing columns of zeros are absent ones, so that a smaller subspace keeps the shape `(..., d, k)`;
+they stay zero. Bases that meet must have the same columns absent.
+"""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from jaxfs import _checks, _spectral
+from jaxfs._numerics import eps, matmul
+from jaxfs._spectral import SpectralFunction
+from jaxfs._types import ArrayLike, Scalar
+from jaxfs.geometry import _common
+from jaxfs.geometry._common import KarcherMean
+from jaxfs.linalg import eigh, polar
+
+
+def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
+    """The principal angles between two subspaces, rising, in [0, π/2].
+
+    **Arguments**
+
+    - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
+
+    **Numerics** cosines are the singular values of G₁ᵀG₂, sines those of (I − G₁G₁ᵀ)G₂; each angle
+    is taken from the one that determines it well, so tiny ones are as accurate as large ones.
+
+    **Derivatives** of each angle where it is simple and not 0 or π/2; for others see `distance`.
+
+    **Reference** Å. Björck, G. Golub, *Numerical methods for computing angles between linear
+    subspaces*, Math. Comp. 27 (1973).
+
+    >>> import jax.numpy as jnp
+    >>> principal_angles(jnp.eye(3)[:, :2], jnp.eye(3)[:, 1:]).round(4).tolist()
+    [0.0, 1.5708]
+    """
+    g1, g2 = _same_shape(g1=g1, g2=g2)
+    c = matmul(g1.mT, g2)
+    cosine = jnp.linalg.svd(c, compute_uv=False)
+    sine = jnp.linalg.svd(g2 - matmul(g1, c), compute_uv=False)[..., ::-1]
+    wide = cosine * cosine < 0.5
+    # The branch not taken must stay away from 1, where the inverse functions have no derivative.
+    from_cosine = jnp.arccos(jnp.where(wide, cosine, jnp.zeros_like(cosine)))
+    from_sine = jnp.arcsin(jnp.where(wide, jnp.zeros_like(sine), sine))
+    return jnp.where(wide, from_cosine, from_sine)
+
+
+def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
+    """The length of the geodesic between two subspaces: ‖Θ‖, Θ their principal angles.
+
+    **Arguments**
+
+    - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
+
+    **Numerics** distances ≤ 2(d + k)·eps, which is what rounding leaves of 0, are 0.
+
+    **Derivatives** in `g1` and `g2`, right at equal angles. At equal subspaces, where the distance
+    has a kink, they are 0.
+
+    >>> import jax.numpy as jnp
+    >>> round(float(distance(jnp.eye(3)[:, :2], jnp.eye(3)[:, 1:])), 4)
+    1.5708
+    """
+    g1, g2 = _same_shape(g1=g1, g2=g2)
+    return _common.norm(_log(g1, g2), noise=2 * sum(g1.shape[-2:]) * eps(g1.dtype))
+
+
+def geodesic(g1: ArrayLike, g2: ArrayLike, t: Scalar | ArrayLike) -> Float[Array, "*b d k"]:
+    """The point at `t` on the shortest curve from `g1` (t = 0) to the subspace of `g2` (t = 1).
+
+    G₁ cos(tΘ) + X sin(tΘ), with X sin Θ = H − G₁ cos Θ the part of H orthogonal to G₁.
+
+    **Arguments**
+
+    - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
+    - `t`: in [0, 1]: a number, or an array that broadcasts with the batch axes. May be traced.
+
+    **Returns** an orthonormal basis: `g1` itself at t = 0, and H = g2 Qᵀ, which spans what `g2`
+    spans, at t = 1. It is the basis of the paper's formula without the rotation O₁ in the span.
+
+    **Derivatives** in `g1`, `g2` and `t`, to second order.
+
+    **Reference** eq. (10) of Cohen et al., *Few-sample feature selection via feature manifold
+    learning* (ManiFeSt), ICML 2023.
+
+    >>> import jax.numpy as jnp
+    >>> geodesic(jnp.eye(2)[:, :1], jnp.eye(2)[:, 1:], 0.5).round(4).tolist()
+    [[0.7071...], [0.7071...]]
+    """
+    t, g1, g2 = _common.along(t, *_same_shape(g1=g1, g2=g2))
+    x, u = _offset(g1, matmul(g2, rotation(g1, g2).mT))
+    w, v = eigh(u)
+    cosine, sine = (_spectral.apply(f, u, w, v, t) for f in (_COS_T, _SIN_T))
+    return matmul(g1, cosine) + matmul(x, sine)
+
+
+def exp(g: ArrayLike, delta: ArrayLike) -> Float[Array, "*b d k"]:
+    """The point reached from `g` in unit time by the geodesic that sets out along `delta`.
+
+    G cos √S + Δ S^-½ sin √S,  S = ΔᵀΔ.
+
+    **Arguments**
+
+    - `g`: `(..., d, k)`, orthonormal columns.
+    - `delta`: `(..., d, k)`, a tangent vector: gᵀ delta = 0.
+
+    **Returns** an orthonormal basis `(..., d, k)`.
+
+    **Derivatives** in `g` and `delta`, to second order, with relative error eps·cosh ‖Δ‖₂. (Curves
+    are the shortest ones for ‖Δ‖₂ ≤ π/2 only, where this is 2.5 eps.)
+    """
+    g, delta = _same_shape(g=g, delta=delta)
+    s = matmul(delta.mT, delta)
+    w, v = eigh(s)
+    w = jnp.maximum(w, 0)  # a Gram matrix; NaN stays NaN
+    cosine, sinc = (_spectral.apply(f, s, w, v, None) for f in (_COS_ROOT, _SINC_ROOT))
+    return matmul(g, cosine) + matmul(delta, sinc)
+
+
+def log(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b d k"]:
+    """The tangent vector at `g1` whose geodesic reaches the subspace of `g2` in unit time.
+
+    X Θ, with X sin Θ = H − G₁ cos Θ as in `geodesic`; its norm is `distance(g1, g2)`.
+
+    **Arguments**
+
+    - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
+
+    **Returns** Δ `(..., d, k)` with g1ᵀ Δ = 0 and exp(g1, Δ) = g2 Qᵀ. It does not depend on which
+    basis `g2` is.
+
+    **Derivatives** in `g1` and `g2`, to second order.
+
+    >>> import jax.numpy as jnp
+    >>> log(jnp.eye(2)[:, :1], jnp.eye(2)[:, 1:]).round(4).tolist()
+    [[0.0], [1.5708]]
+    """
+    return _log(*_same_shape(g1=g1, g2=g2))
+
+
+def mean(
+    bases: ArrayLike, weights: ArrayLike | None = None, *, max_iterations: int = 200
+) -> KarcherMean:
+    """The subspace that minimises Σ wᵢ distance(M, Gᵢ)²: the zero of Σ wᵢ log(M, Gᵢ).
+
+    **Arguments**
+
+    - `bases`: the Gᵢ, `(..., m, d, k)`, orthonormal columns.
+    - `weights`: `(m,)`, nonnegative, divided here by their sum; all equal by default. A basis of
+      weight zero is as if absent, whatever it holds.
+    - `max_iterations`: static.
+
+    **Returns** a `KarcherMean`: `mean` `(..., d, k)`; the rest `(...)`.
+
+    **Numerics** M ← exp(M, Σ wᵢ log(M, Gᵢ)), from the leading left singular vectors of [√wᵢ Gᵢ].
+    The minimum is unique if all Gᵢ lie within π/4 of one subspace; otherwise a local one is found.
+
+    **Derivatives** in `bases` and `weights`, by the implicit function theorem, for any function of
+    the subspace: the basis moves without turning inside its span. They require that the sum of
+    squares be strictly convex at M, as it is when the minimum is unique.
+
+    **Reference** H. Karcher, *Riemannian center of mass and mollifier smoothing*, Comm. Pure Appl.
+    Math. 30 (1977); O. Yair, A. Lahav, R. Talmon, *Symmetric positive semi-definite Riemannian
+    geometry with application to domain adaptation*, arXiv:2007.14272 (2020).
+
+    >>> import jax.numpy as jnp
+    >>> out = mean(jnp.eye(2)[:, :, None])
+    >>> jnp.abs(out.mean).round(4).tolist(), bool(out.converged)
+    ([[0.7071...], [0.7071...]], True)
+    """
+    bases = _checks.matrices(bases, "bases")
+    if bases.ndim < 3 or 0 in bases.shape[-3:] or bases.shape[-2] < bases.shape[-1]:
+        expected = "of shape (..., m, d, k) with m > 0 and d ≥ k > 0"
+        raise _checks.fail("bases", expected, f"shape {bases.shape}")
+    max_iterations = _checks.integer(max_iterations, "max_iterations", low=1)
+    return _mean(bases, _common.mean_weights(weights, bases), max_iterations)
+
+
+# ---- Pairs of bases -----------------------------------------------------------------------------
+
+
+def _same_shape(**bases: ArrayLike) -> tuple[Array, ...]:
+    arrays = [_checks.matrices(x, name) for name, x in bases.items()]
+    for name, x in zip(bases, arrays, strict=True):
+        if x.shape[-2] < x.shape[-1]:
+            raise _checks.fail(name, "of shape (..., d, k) with d ≥ k", f"shape {x.shape}")
+    return _common.broadcast(" and ".join(bases), *arrays)
+
+
+def present(g: Float[Array, "*b d k"]) -> Bool[Array, "*b k"]:
+    """Which columns of a basis are not zero."""
+    return jnp.any(g != 0, axis=-2)
+
+
+def rotation(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Array, "*b k k"]:
+    """Q = polar(G₁ᵀG₂): g2 Qᵀ is the basis of the span of `g2` nearest to `g1`.
+
+    Columns absent from both stay where they are.
+    """
+    absent = ~(present(g1) | present(g2))
+    return polar(matmul(g1.mT, g2) + _common.identity_on(absent, g1.dtype))
+
+
+def _offset(g1: Float[Array, "*b d k"], h: Float[Array, "*b d k"]):
+    """X sin Θ and U = sin²(½Θ) of a basis and another that is turned towards it."""
+    d = h - g1
+    u = 0.25 * matmul(d.mT, d)
+    return d + 2 * matmul(g1, u), u
+
+
+def _log(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Array, "*b d k"]:
+    x, u = _offset(g1, matmul(g2, rotation(g1, g2).mT))
+    return matmul(x, _spectral.apply(_ANGLE_OVER_SINE, u, *eigh(u), None))
+
+
+# ---- Functions of the angles --------------------------------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _series(ratio: Callable[..., Array], t: Array | None, *nodes: Array) -> Array:
+    """The divided difference over `nodes` of F(x) = 1 + r₀x (1 + r₁x (1 + …)), r_n = ratio(n, t).
+
+    By Horner's rule, (x f)[x₀ … x_j] = x_j f[x₀ … x_j] + f[x₀ … x_{j−1}], without a quotient: equal
+    nodes are like any others. For |x| ≤ ½ and |r_n| ≤ 1 each term gains a bit.
+    """
+    nodes = tuple(jnp.broadcast_arrays(*nodes))
+    dtype = nodes[0].dtype
+    terms = jnp.finfo(dtype).nmant + 8
+
+    def horner(i, f):
+        r = ratio((terms - 1 - i).astype(dtype), t)
+        below = (jnp.zeros_like(f[0]), *f[:-1])
+        first, *others = (r * (x * f_j + g) for x, f_j, g in zip(nodes, f, below, strict=True))
+        return 1 + first, *others
+
+    start = (jnp.ones_like(nodes[0]), *(jnp.zeros_like(x) for x in nodes[1:]))
+    return lax.fori_loop(0, terms, horner, start)[-1]
+
+
+def _from_series(
+    ratio: Callable[..., Array], factor: Callable[..., Array | float] = lambda t: 1.0
+) -> SpectralFunction:
+    """factor(t) · F with its divided differences."""
+
+    def divided_difference(*nodes_and_t):
+        *nodes, t = nodes_and_t
+        return factor(t) * _series(ratio, t, *nodes)
+
+    return SpectralFunction(*3 * [divided_difference])
+
+
+# With u = sin²(½θ), Gauss's hypergeometric function gives (Abramowitz & Stegun 15.1.17, .16, .6)
+#   cos tθ = F(t, −t; ½; u),   sin tθ/sin θ = t F(1+t, 1−t; 3/2; u),   θ/sin θ = F(1, 1; 3/2; u).
+_COS_T = _from_series(lambda n, t: (n * n - t * t) / ((n + 0.5) * (n + 1)))
+_SIN_T = _from_series(lambda n, t: ((n + 1) ** 2 - t * t) / ((n + 1.5) * (n + 1)), lambda t: t)
+_ANGLE_OVER_SINE = _from_series(lambda n, t: (n + 1) / (n + 1.5))
+# The series of cos √s and sin √s / √s cancel for large s: they serve the derivatives only.
+_COS_ROOT = _from_series(lambda n, t: -0.25 / ((n + 0.5) * (n + 1)))._replace(
+    value=lambda w, t: jnp.cos(jnp.sqrt(w))
+)
+_SINC_ROOT = _from_series(lambda n, t: -0.25 / ((n + 1.5) * (n + 1)))._replace(
+    value=lambda w, t: jnp.sinc(jnp.sqrt(w) / jnp.pi)
+)
+
+
+# ---- The Karcher mean ---------------------------------------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnames="max_iterations")
+def _mean(bases: Array, w: Array, max_iterations: int) -> KarcherMean:
+    one = functools.partial(_mean_of_one, max_iterations=max_iterations)
+    return KarcherMean(*jnp.vectorize(one, signature="(m,d,k),(m)->(d,k),(),(),()")(bases, w))
+
+
+def _mean_of_one(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int):
+    """The fixed point M, as a constant; around it exp(M, Δ) with the root Δ = 0."""
+    g0, w0 = lax.stop_gradient((g, w))
+    heaviest = g0[jnp.argmax(w0)]
+    g0 = _common.silence(g0, w0 == 0, heaviest)
+    start = jnp.where(present(heaviest)[None], _chordal_mean(g0, w0), 0.0)
+    m, *report = _common.descend(lambda m: _step(m, g0, w0), start, max_iterations)
+
+    finite = jnp.all(jnp.isfinite(_logs(m, lax.stop_gradient(g))), axis=(-2, -1))
+    g = _common.silence(g, (w == 0) & ~finite, m)
+
+    def horizontal(delta):
+        return jnp.where(present(m)[None], delta - matmul(m, matmul(m.mT, delta)), 0.0)
+
+    def gradient(delta):  # of ½ Σ wᵢ dist², and the identity on what is not tangent at M
+        tangent = horizontal(delta)
+        descent = _common.weighted_sum(w, _logs(exp(m, tangent), g))
+        return delta - tangent - horizontal(descent)
+
+    return exp(m, horizontal(_common.implicit_zero(gradient, jnp.zeros_like(m)))), *report
+
+
+def _step(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]):
+    """One step of gradient descent (on a space of positive curvature the Hessian is ≤ 1)."""
+    delta = _common.weighted_sum(w, _logs(m, g))
+    return exp(m, delta), _common.norm(delta)
+
+
+def _logs(m: Float[Array, "d k"], g: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
+    return _log(jnp.broadcast_to(m, g.shape), g)
+
+
+def _chordal_mean(g: Float[Array, "m d k"], w: Float[Array, "m"]) -> Float[Array, "d k"]:
+    """The k leading eigenvectors of Σ wᵢ GᵢGᵢᵀ, from the thin matrix [√wᵢ Gᵢ]."""
+    _, d, k = g.shape
+    stacked = jnp.permute_dims(jnp.sqrt(w)[:, None, None] * g, (1, 0, 2)).reshape(d, -1)
+    return jnp.linalg.svd(stacked, full_matrices=False)[0][:, :k]

@@ -1,0 +1,286 @@
+"""Symmetric positive semi-definite matrices of fixed rank k: a subspace and a small SPD matrix.
+
+a = G P Gᵀ with G `(..., d, k)` orthonormal and P `(..., k, k)` positive definite (the structure-
+space representation) is a point of the Grassmann manifold and one of the SPD manifold, joined by
+the choice of basis. To compare two of them, the second basis is turned towards the first: with
+Q = polar(G₁ᵀG₂), the pair (G₂Qᵀ, Q P₂ Qᵀ) is the same matrix, and both factors are then compared on
+their own manifolds. Only k × k matrices are decomposed after `factor`.
+
+A numerical rank smaller than k never changes a shape: the absent columns of G are zero and the
+absent block of P is the identity, whose logarithm is 0 and whose powers are 1. Points that meet are
+first brought to their smallest rank.
+
+All functions are batched with batch axes that broadcast and keep the dtype (float32 or float64).
+They have exact first derivatives in both modes, for whatever does not depend on the choice of
+basis, along directions that keep the rank. Non-finite entries give NaN.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxfs import _checks, _spectral
+from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
+from jaxfs._types import ArrayLike, Scalar
+from jaxfs.geometry import _common, grassmann, spd
+from jaxfs.geometry._common import KarcherMean
+from jaxfs.linalg import absm, eigh, leading_eigenspace
+
+
+class SPSD(NamedTuple):
+    """The matrix `basis @ core @ basis.T`, of rank k at most.
+
+    - `basis`: `(..., d, k)`, orthonormal columns, then zero ones beyond the rank.
+    - `core`: `(..., k, k)`, positive definite; the identity on the absent columns.
+    """
+
+    basis: Float[Array, "*b d k"]
+    core: Float[Array, "*b k k"]
+
+
+class Tangent(NamedTuple):
+    """The symmetric matrix `basis @ core @ basis.T`, of either sign.
+
+    - `basis`: `(..., d, k)`, as in `SPSD`.
+    - `core`: `(..., k, k)`, symmetric; 0 on the absent columns.
+    """
+
+    basis: Float[Array, "*b d k"]
+    core: Float[Array, "*b k k"]
+
+
+def factor(a: ArrayLike, k: int) -> SPSD:
+    """The leading part of rank k of a positive semi-definite matrix.
+
+    **Arguments**
+
+    - `a`: `(..., d, d)`.
+    - `k`: static, 1 ≤ k ≤ d.
+
+    **Returns** the k leading eigenvectors and, as a diagonal core, their eigenvalues, falling.
+
+    **Numerics** eigenvalues ≤ d·eps·max(eigenvalues), negative ones too, count as absent.
+
+    **Derivatives** of first order in `a`; those of `to_matrix(factor(a, k))` are true if
+    eigenvalues k and k+1 differ, or along directions that keep a rank ≤ k.
+
+    **Reference** appendix A.2 of Cohen et al., *Few-sample feature selection via feature manifold
+    learning* (ManiFeSt), ICML 2023.
+
+    >>> import jax.numpy as jnp
+    >>> point = factor(jnp.diag(jnp.array([1.0, 0.0, 4.0])), 3)
+    >>> point.core.tolist()
+    [[4.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    >>> int(rank(point))
+    2
+    """
+    a = _checks.square(a, "a")
+    point = SPSD(*leading_eigenspace(a, k))
+    w = jnp.linalg.diagonal(point.core)
+    noise = w <= a.shape[-1] * eps(a.dtype) * w[..., :1]  # False for NaN, which is to be seen
+    return _truncate(point, jnp.sum(~noise, axis=-1))
+
+
+def to_matrix(point: SPSD | Tangent) -> Float[Array, "*b d d"]:
+    """The matrix G P Gᵀ itself.
+
+    >>> import jax.numpy as jnp
+    >>> to_matrix(factor(jnp.diag(jnp.array([1.0, 2.0, 4.0])), 2)).tolist()
+    [[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 4.0]]
+    """
+    g, p = _checks.matrices(point.basis, "basis"), _checks.square(point.core, "core")
+    return symmetrize(matmul(g, matmul(p, g.mT)))
+
+
+def rank(point: SPSD) -> Int[Array, "*b"]:
+    """The number of columns of the basis that are present."""
+    return jnp.sum(grassmann.present(_point(point, "point").basis), axis=-1)
+
+
+def geodesic(a: SPSD, b: SPSD, t: Scalar | ArrayLike) -> SPSD:
+    """The point at `t` on the curve from `a` (t = 0) to `b` (t = 1).
+
+    γ_G(t) γ_P(t) γ_G(t)ᵀ, with γ_G the Grassmann geodesic from G₁ to G₂ and γ_P the SPD geodesic
+    from P₁ to Q P₂ Qᵀ: an approximation of the geodesic, which has no closed form.
+
+    **Arguments**
+
+    - `a`, `b`: of the same d and k. If one has a smaller rank, the other is cut down to it.
+    - `t`: in [0, 1]: a number, or an array that broadcasts with the batch axes. May be traced.
+
+    **Derivatives** of first order in `a`, `b` and `t`.
+
+    **Reference** eq. (12) of ManiFeSt (eq. (13), the mean operator, for t = ½); S. Bonnabel,
+    R. Sepulchre, *Riemannian metric and geometric mean for positive semidefinite matrices of fixed
+    rank*, SIMAX 31 (2010).
+
+    >>> import jax.numpy as jnp
+    >>> a = factor(jnp.diag(jnp.array([1.0, 0.0])), 1)
+    >>> b = factor(jnp.diag(jnp.array([0.0, 4.0])), 1)
+    >>> jnp.abs(to_matrix(geodesic(a, b, 0.5))).round(4).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    a, b = _same_rank(a, b)
+    basis = grassmann.geodesic(a.basis, b.basis, t)
+    return SPSD(basis, spd.geodesic(a.core, _turn(b, a.basis).core, t))
+
+
+def log(a: SPSD, b: SPSD) -> Tangent:
+    """The difference operator of `b` from `a`: the SPD logarithm of the cores, in the basis of `b`.
+
+    H Log_P₁(Q P₂ Qᵀ) Hᵀ with H = G₂ Qᵀ = γ_G(1).
+
+    **Arguments**
+
+    - `a`: the base point, often a mean.
+    - `b`: of the same d and k. If one has a smaller rank, the other is cut down to it.
+
+    **Returns** a symmetric matrix whose range is within that of `b`, as a `Tangent`.
+
+    **Derivatives** of first order in `a` and `b`.
+
+    **Reference** eq. (14) of ManiFeSt.
+    """
+    a, b = _same_rank(a, b)
+    h, p = _turn(b, a.basis)
+    return Tangent(h, spd.log(a.core, p))
+
+
+def difference(a: SPSD, b: SPSD, t: Scalar | ArrayLike = 0.5) -> Tangent:
+    """`spd.difference` of the cores, in the basis of `a`: G₁ [½(Log_M P₁ − Log_M Q P₂ Qᵀ)] G₁ᵀ.
+
+    **Arguments**
+
+    - `a`, `b`: of the same d and k. If one has a smaller rank, the other is cut down to it.
+    - `t`: in [0, 1]: a number, or an array that broadcasts with the batch axes. May be traced.
+
+    **Returns** a symmetric matrix whose range is within that of `a`, as a `Tangent`. At t = ½ it is
+    `log(geodesic(a, b, 0.5), a)`, with one k × k decomposition less.
+
+    **Derivatives** of first order in `a`, `b` and `t`.
+
+    **Reference** eqs. (13) and (14) of ManiFeSt, t = ½.
+    """
+    a, b = _same_rank(a, b)
+    return Tangent(a.basis, spd.difference(a.core, _turn(b, a.basis).core, t))
+
+
+def absm_diagonal(s: Tangent) -> Float[Array, "*b d"]:
+    """The diagonal of |G S Gᵀ|, by one k × k decomposition; derivatives as of `linalg.absm`."""
+    return jnp.sum(matmul(s.basis, absm(s.core)) * s.basis, axis=-1)
+
+
+def mean(
+    points: SPSD, weights: ArrayLike | None = None, *, max_iterations: int = 200
+) -> KarcherMean:
+    """The mean of many: of the subspaces first, then of the cores in bases turned towards it.
+
+    G = the Grassmann mean of the Gᵢ; P = the SPD mean of Qᵢ Pᵢ Qᵢᵀ, Qᵢ = polar(Gᵀ Gᵢ).
+
+    **Arguments**
+
+    - `points`: bases `(..., m, d, k)` and cores `(..., m, k, k)`; all are cut down to the smallest
+      rank among those that have weight.
+    - `weights`: `(m,)`, nonnegative, divided here by their sum; all equal by default. A point of
+      weight zero is as if absent, whatever it holds.
+    - `max_iterations`: static, of each of the two means.
+
+    **Returns** a `KarcherMean` whose `mean` is an `SPSD`; `converged` if both means have,
+    `iterations` of both together, `residual` the larger. Of two points of equal weight it is
+    `geodesic(a, b, 0.5)`, eq. (13) of ManiFeSt.
+
+    **Derivatives** of first order in `points` and `weights`; see `grassmann.mean`.
+
+    **Reference** O. Yair, A. Lahav, R. Talmon, *Symmetric positive semi-definite Riemannian
+    geometry with application to domain adaptation*, arXiv:2007.14272 (2020).
+    """
+    points = _point(points, "points")
+    if points.basis.ndim < 3 or points.basis.shape[-3] == 0:
+        expected = "of bases of shape (..., m, d, k) with m > 0"
+        raise _checks.fail("points", expected, f"shape {points.basis.shape}")
+    w = _common.mean_weights(weights, points.basis)
+    points = _silence(points, w)
+    ranks = jnp.where(w == 0, points.core.shape[-1], rank(points))
+    smallest = jnp.min(ranks, axis=-1, keepdims=True)
+    points = _truncate(points, jnp.broadcast_to(smallest, ranks.shape))
+    g = grassmann.mean(points.basis, weights, max_iterations=max_iterations)
+    target = jnp.broadcast_to(g.mean[..., None, :, :], points.basis.shape)
+    p = spd.mean(_turn(points, target).core, weights, max_iterations=max_iterations)
+    return KarcherMean(
+        SPSD(g.mean, p.mean),
+        g.converged & p.converged,
+        g.iterations + p.iterations,
+        jnp.maximum(g.residual, p.residual),
+    )
+
+
+# ---- Representations ----------------------------------------------------------------------------
+
+
+def _point(x: SPSD, name: str) -> SPSD:
+    if not isinstance(x, SPSD):
+        raise _checks.fail(name, "an SPSD, made by factor", type(x).__name__)
+    g, p = _checks.matrices(x.basis, f"{name}.basis"), _checks.square(x.core, f"{name}.core")
+    if g.shape[-2] < g.shape[-1] or p.shape != (*g.shape[:-2], g.shape[-1], g.shape[-1]):
+        expected = "a basis (..., d, k), d ≥ k, with a core (..., k, k)"
+        raise _checks.fail(name, expected, f"shapes {g.shape} and {p.shape}")
+    _checks.alike(g, p, name, axes=slice(0))
+    return SPSD(g, p)
+
+
+def _turn(point: SPSD, g: Float[Array, "*b d k"]) -> SPSD:
+    """The same matrix in the basis of its range that is nearest to `g`."""
+    q = grassmann.rotation(g, point.basis)
+    return SPSD(matmul(point.basis, q.mT), symmetrize(matmul(q, matmul(point.core, q.mT))))
+
+
+def _same_rank(a: SPSD, b: SPSD) -> tuple[SPSD, SPSD]:
+    a, b = _point(a, "a"), _point(b, "b")
+    a_basis, b_basis = _common.broadcast("a and b", a.basis, b.basis)
+    a_core, b_core = _common.broadcast("a and b", a.core, b.core)
+    a, b = SPSD(a_basis, a_core), SPSD(b_basis, b_core)
+    smallest = jnp.minimum(rank(a), rank(b))
+    return _truncate(a, smallest), _truncate(b, smallest)
+
+
+def _silence(points: SPSD, w: Float[Array, "*b m"]) -> SPSD:
+    """Replace what has no weight and is not finite: no derivative must see it."""
+    finite = [jnp.all(jnp.isfinite(x), axis=(-2, -1)) for x in points]
+    keep = ((w != 0) | (finite[0] & finite[1]))[..., None, None]
+    eyes = [jnp.broadcast_to(jnp.eye(*x.shape[-2:], dtype=x.dtype), x.shape) for x in points]
+    return SPSD(*(jnp.where(keep, x, eye) for x, eye in zip(points, eyes, strict=True)))
+
+
+def _truncate(point: SPSD, to_rank: Int[Array, "*b"]) -> SPSD:
+    """The leading part of a smaller rank, in the eigenbasis of the core."""
+    g, p = point
+    there = grassmann.present(g)
+    both = there[..., :, None] & there[..., None, :]
+    p = jnp.where(both, symmetrize(p), 0.0)  # so that absent columns come last
+    w, v = eigh(p)
+    k = g.shape[-1]
+    keep = jnp.broadcast_to(jnp.arange(k), (*to_rank.shape, k)) < to_rank[..., None]
+    v = _leading(p, w[..., ::-1], v[..., ::-1], keep)
+    return SPSD(matmul(g, v), matmul(v.mT, matmul(p, v)) + _common.identity_on(~keep, p.dtype))
+
+
+@jax.custom_jvp
+def _leading(p, w, v, keep):
+    """The eigenvectors `v` of `p` to keep, zero in place of the others.
+
+    Their derivative is that of `linalg.leading_eigenspace`, for a number of columns that is traced.
+    """
+    del p, w
+    return jnp.where(keep[..., None, :], v, 0.0)
+
+
+@_leading.defjvp
+def _leading_jvp(primals, tangents):
+    p, w, v, keep = primals
+    w = _spectral.differentiable_once(w, p)
+    gap = w[..., None, :] - w[..., :, None]
+    turns = keep[..., None, :] & ~keep[..., :, None]
+    e = matmul(v.mT, matmul(tangents[0], v))
+    return _leading(*primals), matmul(v, safe_divide(e, jnp.where(turns, gap, 0.0)))
