@@ -7,6 +7,7 @@ are therefore centred twice before they are multiplied, and what is left of roun
 import math
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
@@ -17,10 +18,10 @@ from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 class Points(NamedTuple):
     """Points as x = centre + level + rest, with sums over the coordinates of the rest.
 
-    The centre is near the mean point and the level near each point's own mean over the coordinates:
-    then neither an offset common to all points nor one between them (features in different units)
-    costs a small distance its digits. In exact arithmetic any centre and level give the same
-    distances, so both are constants to differentiation.
+    The centre `(p,)` takes what all points share, the level what all coordinates of a point share:
+    then neither coordinates nor points of different offsets (features in different units) cost a
+    small distance its digits. In exact arithmetic any centre and level give the same distances, so
+    both are constants to differentiation.
     """
 
     rest: Float[Array, "n p"]
@@ -32,8 +33,9 @@ class Points(NamedTuple):
 def mean_point(
     x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"]
 ) -> Float[Array, "1 p"]:
-    """The centre of the points that are present, over the entries that are regular."""
+    """The centre of the points that are present and hold no NaN, each about its own mean."""
     x = lax.stop_gradient(_regular(x, w))
+    x = x - _mean(x, jnp.broadcast_to(w, x.shape), axis=1)
     used = present[:, None] & ~jnp.isnan(x)
     return _coarse_mean(jnp.where(used, x, jnp.zeros_like(x)), used.astype(x.dtype), axis=0)
 
@@ -45,11 +47,12 @@ def centred(
     present: Bool[Array, "n"] | None = None,
 ) -> Points:
     """`x` as `Points` about a centre; points that are not present are put there."""
-    x = _regular(x, w) - centre
+    x = _regular(x, w)
     if present is not None:
-        x = jnp.where(present[:, None], x, jnp.zeros_like(x))
-    level = _coarse_mean(lax.stop_gradient(x), jnp.broadcast_to(w, x.shape), axis=1)
-    rest = x - level
+        x = jnp.where(present[:, None], x, jnp.broadcast_to(centre, x.shape))
+    level = _coarse_mean(lax.stop_gradient(x - centre), jnp.broadcast_to(w, x.shape), axis=1)
+    # Their sum first, exact since both are coarse: x − centre alone would round a small x away.
+    rest = x - (centre + level)
     weighted = rest * w[None, :]
     return Points(rest, level[:, 0], jnp.sum(weighted, axis=1), jnp.sum(weighted * rest, axis=1))
 
@@ -65,21 +68,34 @@ def _regular(x: Float[Array, "n p"], w: Float[Array, "p"]) -> Float[Array, "n p"
     return jnp.where(squarable(x), x, instead)
 
 
-def _coarse_mean(x: Array, weights: Array, axis: int) -> Array:
-    """Within one standard deviation of the weighted mean of `x`, and a round number in binary.
+def _mean(x: Float[Array, "n p"], weights: Float[Array, "n p"], axis: int) -> Array:
+    mass = jnp.sum(weights, axis=axis, keepdims=True)
+    return safe_divide(jnp.sum(weights * x, axis=axis, keepdims=True), mass)
+
+
+def _coarse_mean(x: Float[Array, "n p"], weights: Float[Array, "n p"], axis: int) -> Array:
+    """Within half a standard deviation of the weighted mean of `x`, and round in binary.
 
     A multiple of a power of two of that size: subtracting it keeps integers, and all data on a
     binary grid, exact. Distances that tie in exact arithmetic then tie in floating point.
     """
-    mass = jnp.sum(weights, axis=axis, keepdims=True)
-    average = lambda v: safe_divide(jnp.sum(weights * v, axis=axis, keepdims=True), mass)  # noqa: E731
-    mean = average(x)
-    mean = mean + average(x - mean)  # the second pass removes the rounding of the first
-    deviation = jnp.sqrt(average(jnp.square(x - mean)))
-    grid = jnp.ldexp(jnp.ones_like(deviation), jnp.frexp(deviation)[1])
-    return jnp.where(deviation == 0, mean, jnp.round(mean / grid) * grid)
+    mean = _mean(x, weights, axis)
+    mean = mean + _mean(x - mean, weights, axis)  # which removes the rounding of the first
+    deviation = jnp.sqrt(_mean(jnp.square(x - mean), weights, axis))
+    grid = _power_of_two(deviation)
+    coarse = jnp.round(mean / jnp.where(grid == 0, jnp.ones_like(grid), grid)) * grid
+    return jnp.where(grid == 0, mean, coarse)
 
 
+def _power_of_two(x: Array) -> Array:
+    """The largest power of two up to x, and 0 for 0: the float's exponent without its digits."""
+    kind, exponent = (
+        (jnp.int32, 0x7F800000) if x.dtype == jnp.float32 else (jnp.int64, 0x7FF0000000000000)
+    )
+    return lax.bitcast_convert_type(lax.bitcast_convert_type(x, kind) & kind(exponent), x.dtype)
+
+
+@jax.jit
 def within(
     x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"]
 ) -> Float[Array, "n n"]:
@@ -89,6 +105,15 @@ def within(
     # Norms summed in the order of the products: what both round alike cancels.
     a = a._replace(norm=jnp.diagonal(gram))
     return _assemble(a, a, gram, w)
+
+
+@jax.jit
+def across(
+    x: Float[Array, "n p"], z: Float[Array, "m p"], w: Float[Array, "p"], present: Bool[Array, "m"]
+) -> Float[Array, "n m"]:
+    """Squared distances from one set of points to another, about the mean of the other."""
+    centre = mean_point(z, w, present)
+    return between(centred(x, w, centre), centred(z, w, centre, present), w)
 
 
 def between(a: Points, b: Points, w: Float[Array, "p"]) -> Float[Array, "n m"]:

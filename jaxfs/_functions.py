@@ -34,18 +34,21 @@ def second_from_first(first: Callable, fraction: float, scale: Callable) -> Call
     to rounding for fraction ≤ 0.1 if f is analytic within `scale` of its argument).
     """
     nodes, weights = np.polynomial.legendre.leggauss(5)
-    points = [(0.5 * (1.0 + float(x)), 0.5 * float(u)) for x, u in zip(nodes, weights, strict=True)]
 
     def second(a, b, c, t):
         lo, mid, hi = _sorted(a, b, c)
         gap = hi - lo
         near = gap <= fraction * scale(jnp.maximum(jnp.abs(lo), jnp.abs(hi)))
         quotient = safe_divide(first(hi, mid, t) - first(mid, lo, t), jnp.where(near, 0.0, gap))
-        integral = jnp.zeros_like(gap)
-        for s, u in points:
+
+        def slope(s):
             x = jnp.where(near, lo + s * gap, hi)
-            slope = jax.jvp(lambda x: first(x, mid, t), (x,), (jnp.ones_like(x),))[1]
-            integral = integral + u * slope
+            return jax.jvp(lambda x: first(x, mid, t), (x,), (jnp.ones_like(x),))[1]
+
+        slopes = jax.vmap(slope)(jnp.asarray(0.5 + 0.5 * nodes, gap.dtype))
+        integral = jnp.tensordot(
+            jnp.asarray(0.5 * weights, gap.dtype), slopes, 1, precision="highest"
+        )
         return jnp.where(near, integral, quotient)
 
     return second

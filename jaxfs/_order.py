@@ -72,21 +72,20 @@ class _Bracket(NamedTuple):
 
 
 def _narrow(bits: Int[Array, "rows width"], rank: Array, dtype, s: _Bracket) -> _Bracket:
-    """One step of the search: count at four guesses, and bring the low end to a value."""
+    """One step of the search: count at the guesses, and bring the low end to a value."""
     guesses = _guesses(s, rank, dtype)
     counts = _counts(bits, guesses)
+    under = counts <= rank
     low = jnp.maximum(s.low, _next(bits, s.low) - 1)
-    high, below, up_to = s.high, s.below, s.up_to
-    for guess, count in zip(guesses, counts, strict=True):
-        under = count <= rank
-        low = jnp.where(under, jnp.maximum(low, guess), low)
-        below = jnp.where(under, jnp.maximum(below, count), below)
-        high = jnp.where(under, high, jnp.minimum(high, guess))
-        up_to = jnp.where(under, up_to, jnp.minimum(up_to, count))
-    return _Bracket(low, high, below, up_to)
+    return _Bracket(
+        low=jnp.max(guesses, where=under, initial=low),
+        high=jnp.min(guesses, where=~under, initial=s.high),
+        below=jnp.max(counts, where=under, initial=s.below),
+        up_to=jnp.min(counts, where=~under, initial=s.up_to),
+    )
 
 
-def _guesses(s: _Bracket, rank: Array, dtype) -> list[Int[Array, ""]]:
+def _guesses(s: _Bracket, rank: Array, dtype) -> Int[Array, "4"]:
     """Where to count: both sides of the line through the bracket, half the bits, the low end.
 
     Were the m values in the bracket uniform, the rank would lie within a standard deviation, some
@@ -99,21 +98,21 @@ def _guesses(s: _Bracket, rank: Array, dtype) -> list[Int[Array, ""]]:
     deviation = jnp.sqrt(position * (m - position) / m)
     start = lax.bitcast_convert_type(jnp.maximum(s.low, 0), dtype)
     length = lax.bitcast_convert_type(s.high, dtype) - start
-    line = [_bits(start + length * ((position + sign * deviation) / m)) for sign in (-1, 1)]
+    left, right = (start + length * ((position + d) / m) for d in (-deviation, deviation))
     middle = s.low + (s.high - s.low) // 2
-    return [jnp.clip(guess, s.low + 1, s.high - 1) for guess in (*line, middle, s.low + 1)]
+    guesses = jnp.stack([_bits(left), _bits(right), middle, s.low + 1])
+    return jnp.clip(guesses, s.low + 1, s.high - 1)
 
 
 _WIDTH = 128  # a count of so many fits into eight bits
 
 
-def _counts(bits: Int[Array, "rows width"], guesses: list[Array]) -> list[Int[Array, ""]]:
-    """#{bits ≤ guess} for four guesses at the price of one: each row's counts share an integer."""
-    shifts = (0, 8, 16, 24)
-    ones = [jnp.where(bits <= g, jnp.uint32(1 << i), jnp.uint32(0))
-            for g, i in zip(guesses, shifts, strict=True)]  # fmt: skip
-    packed = jnp.sum(functools.reduce(jnp.add, ones), axis=1, dtype=jnp.uint32)
-    return [jnp.sum((packed >> i) & 0xFF, dtype=jnp.int32) for i in shifts]
+def _counts(bits: Int[Array, "rows width"], guesses: Int[Array, "4"]) -> Int[Array, "4"]:
+    """#{bits ≤ guess} for four guesses at the price of one: a row's counts share an integer."""
+    packed = sum(jnp.where(bits <= guesses[i], jnp.uint32(256**i), jnp.uint32(0)) for i in range(4))
+    packed = jnp.sum(packed, axis=1, dtype=jnp.uint32)
+    shifts = 8 * jnp.arange(4, dtype=jnp.uint32)
+    return jnp.sum((packed[:, None] >> shifts[None, :]) & 255, axis=0, dtype=jnp.int32)
 
 
 def _next(bits: Int[Array, "rows width"], b: Int[Array, ""]) -> Int[Array, ""]:

@@ -4,6 +4,7 @@ A graph on n samples is a dense matrix of weights `(n, n)`, or lists of neighbou
 with weights `(n, k)`. An index of −1 is no neighbour; a sample of padding has none and is none.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -44,7 +45,7 @@ def laplacian(weights: ArrayLike, kind: str = "unnormalized") -> Float[Array, "*
     **Reference** von Luxburg, *A tutorial on spectral clustering*, 2007; SSFS, eq. 1.
 
     >>> import jax.numpy as jnp
-    >>> laplacian(jnp.array([[0.0, 2.0], [2.0, 0.0]]), "symmetric").tolist()
+    >>> laplacian(jnp.array([[0.0, 4.0], [4.0, 0.0]]), "symmetric").tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     w = _checks.square(weights, "weights")
@@ -110,19 +111,25 @@ def nearest_neighbors(
     if block_size is None:
         block_size = max(1, 2**23 // (4 * n + candidates * p))
     block_size = _checks.integer(block_size, "block_size", low=1)
+    return _search(x, present, k, candidates, min(block_size, n))
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) -> Neighbors:
+    """The lists of all rows, a block at a time."""
+    n, p = x.shape
     known = jnp.all(squarable(x) | ~present[:, None])
     x = jnp.where(present[:, None] & known, x, jnp.zeros_like(x))
     w = jnp.ones((p,), x.dtype)
     points = lax.stop_gradient(centred(x, w, mean_point(x, w, present), present))
 
     @jax.checkpoint  # keep no block's differences for the backward pass
-    def search(i):
+    def lists(i):
         return _ranked(x, i, _candidates(i, points, present, w, candidates), k)
 
     # The last block is filled up with rows that were done already, and they are dropped.
-    block_size = min(block_size, n)
     rows = jnp.arange(n + -n % block_size) % n
-    indices, d2 = lax.map(search, rows, batch_size=block_size)
+    indices, d2 = lax.map(lists, rows, batch_size=block_size)
     return Neighbors(jnp.where(known, indices[:n], -1), jnp.where(known, d2[:n], jnp.nan))
 
 
@@ -289,6 +296,7 @@ def dirichlet_energy(
     return jnp.sum(dirichlet_energies(x, weights, indices=indices))
 
 
+@jax.jit
 def _energies_of_matrix(x: Float[Array, "n d"], s: Float[Array, "n n"]) -> Float[Array, "d"]:
     """Σ_i δ_i x_i² − Σ_ij s_ij x_i x_j with δ the mean of row and column sums, about the mean."""
     degree = 0.5 * (jnp.sum(s, axis=0) + jnp.sum(s, axis=1))[:, None]
@@ -302,6 +310,7 @@ def _energies_of_matrix(x: Float[Array, "n d"], s: Float[Array, "n n"]) -> Float
     return jnp.sum(x * (degree * x - matmul(s, x)), axis=0)
 
 
+@jax.jit
 def _energies_of_lists(
     x: Float[Array, "n d"], indices: Int[Array, "n k"], s: Float[Array, "n k"]
 ) -> Float[Array, "d"]:

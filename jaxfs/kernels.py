@@ -10,15 +10,14 @@ import math
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxfs import _checks
-from jaxfs._distances import between, centred, mean_point, within
+from jaxfs._distances import across, within
 from jaxfs._numerics import safe_sqrt
 from jaxfs._order import attained, order_statistics, smallest
-from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar
+from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar, check_bandwidth
 
 # ---- Squared distances --------------------------------------------------------------------------
 
@@ -61,9 +60,7 @@ def squared_distances(
         return within(x, w, presence(mask, x.shape[0]))
     z = _checks.real(z, "z", ndim=2)
     _checks.alike(x, z, "x and z", axes=slice(1, None))
-    present = presence(mask, z.shape[0])
-    centre = mean_point(z, w, present)
-    return between(centred(x, w, centre), centred(z, w, centre, present), w)
+    return across(x, z, w, presence(mask, z.shape[0]))
 
 
 def feature_squared_distances(
@@ -150,14 +147,16 @@ def bandwidth(
 
 
 def _sigma(d2: Float[Array, "d d"], rule: Bandwidth, present: Array) -> Float[Array, ""]:
+    check_bandwidth(rule)
     if isinstance(rule, Median):
         rule = Percentile(50.0, rule.factor)
     if not isinstance(rule, Percentile):
-        _checks.number(rule, "bandwidth", low=0, open_low=True)
-        if np.ndim(rule):
-            expected = "a scalar, Median or Percentile"
-            raise _checks.fail("bandwidth", expected, f"shape {np.shape(rule)}")
         return jnp.asarray(rule, d2.dtype)
+    return _percentile(d2, rule, present)
+
+
+@jax.jit
+def _percentile(d2: Float[Array, "d d"], rule: Percentile, present: Array) -> Float[Array, ""]:
     pairs = present[:, None] & present[None, :] & ~jnp.eye(d2.shape[0], dtype=bool)
     once = _fold(pairs)
     rank, fraction = _position(jnp.asarray(rule.q, d2.dtype), jnp.sum(once, dtype=jnp.int32))
@@ -226,17 +225,21 @@ def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:
     return _decay(d2, jnp.broadcast_to(scale, d2.shape))
 
 
+@jax.jit
 def _decay(d2: Float[Array, "*s"], scale: Float[Array, "*s"]) -> Float[Array, "*s"]:
     """exp(−d2 / scale), and its limit at scale 0.
 
-    Far beyond underflow the quotient is not formed: ∞ times a vanished exponential is NaN in the
-    derivative.
+    The derivative of a quotient squares its divisor, and a squared small scale is 0: so the divisor
+    is the scale in units of itself, 1. Beyond underflow nothing is divided: ∞ times a vanished
+    exponential is NaN in the derivative.
     """
-    depth = -2 * math.log(jnp.finfo(d2.dtype).tiny)
-    limit = (scale == 0) | (d2 > depth * scale)
-    quotient = jnp.where(limit, 0.0, d2) / jnp.where(limit, 1.0, scale)
-    at_limit = jnp.where(d2 > 0, 0.0, 1.0 + d2)  # 1 at 0, and NaN stays NaN
-    return jnp.where(limit, lax.stop_gradient(at_limit), jnp.exp(-quotient))
+    tiny = float(jnp.finfo(d2.dtype).tiny)
+    limit = (scale < tiny) | (d2 > -2 * math.log(tiny) * scale)
+    d2_, scale = jnp.where(limit, 0.0, d2), jnp.where(limit, 1.0, scale)
+    unit = lax.stop_gradient(scale)
+    quotient = (d2_ / unit) / (1 + (scale - unit) / unit)
+    at_limit = jnp.where(d2 > 0, 0.0, 1.0 + lax.stop_gradient(d2))  # 1 at 0, and NaN stays NaN
+    return jnp.where(limit, at_limit, jnp.exp(-quotient))
 
 
 def feature_kernel(
@@ -300,7 +303,12 @@ def self_tuning_affinity(
     present = presence(mask, n)
     if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= k:
         raise _checks.fail("mask", f"true for more than {k} samples", int(jnp.sum(present)))
-    others = present[None, :] & ~jnp.eye(n, dtype=bool)
+    return _self_tuning(k, d2, present)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _self_tuning(k: int, d2: Float[Array, "n n"], present: Bool[Array, "n"]) -> Float[Array, "n n"]:
+    others = present[None, :] & ~jnp.eye(d2.shape[0], dtype=bool)
     sigma = safe_sqrt(jax.vmap(functools.partial(_local_scale, k))(d2, others))
     affinity = _decay(d2, sigma[:, None] * sigma[None, :])
     return jnp.where(present[:, None] & present[None, :], affinity, jnp.zeros_like(affinity))

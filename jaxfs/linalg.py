@@ -259,8 +259,8 @@ def leading_eigenspace(
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _leading_eigenspace(k, a, w, v):
     del a
-    nan = jnp.where(jnp.isnan(w[..., :1, None]), jnp.nan, jnp.zeros_like(w[..., :1, None]))
-    core = w[..., None, :k] * jnp.eye(k, dtype=w.dtype)
+    nan = 0.0 * w[..., :1, None]  # of a matrix with a non-finite entry: 0 else
+    core = jnp.where(jnp.eye(k, dtype=bool), w[..., None, :k], 0.0)
     return v[..., :k] + nan, core + nan
 
 

@@ -1,5 +1,7 @@
 """What the documents say is true: their code runs, their commands exist, their versions agree."""
 
+import importlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -51,6 +53,27 @@ def test_block_runs_as_a_reader_would_run_it(code, tmp_path):
 
 def test_readme_has_code():
     assert len(blocks(read("README.md"), "python")) >= 2
+
+
+def methods_table() -> list[tuple[str, str]]:
+    """Every `(public name, status)` of the table of methods."""
+    rows = [
+        [c.strip() for c in r.split("|")[1:-1]]
+        for r in re.findall(r"^\|.*", read("README.md"), re.M)
+    ]
+    rows = [row for row in rows if len(row) == 4 and "`" in row[1]]
+    return [(name, row[3]) for row in rows for name in re.findall(r"`([\w.]+)`", row[1])]
+
+
+@pytest.mark.parametrize(("name", "status"), methods_table())
+def test_status_is_honest(name, status):
+    """What the table calls available is there; what is there is not called planned."""
+    assert status in {"available", "planned"}
+    module = name if name.startswith("jaxfs.") else "jaxfs"
+    exists = importlib.util.find_spec(module) is not None
+    if module != name:
+        exists = hasattr(importlib.import_module(module), name)
+    assert exists == (status == "available")
 
 
 def make_targets(makefile: str) -> set[str]:

@@ -251,7 +251,9 @@ def _affine(metric: str) -> bool:
 
 
 def _cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    return jnp.linalg.cholesky(a, symmetrize_input=False)
+    """L with L Lᵀ = a, NaN throughout unless `a` is positive definite and finite."""
+    chol = jnp.linalg.cholesky(a, symmetrize_input=False)
+    return jnp.where(jnp.all(jnp.isfinite(chol), axis=(-2, -1), keepdims=True), chol, jnp.nan)
 
 
 def _whiten(chol: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
@@ -268,7 +270,8 @@ def _unwhiten(chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"]) -> Float[
 def _definite(fun, c: Float[Array, "*b d d"], t: Float[Array, "*b"]) -> Float[Array, "*b d d"]:
     """f(c), NaN unless definite: powers let singular matrices through, geodesics must not."""
     w, v = eigh(c)
-    return _spectral.apply(fun, c, jnp.where(w > 0, w, jnp.nan), v, t)
+    definite = jnp.all(w > 0, axis=-1)[..., None, None]
+    return jnp.where(definite, _spectral.apply(fun, c, w, v, t), jnp.nan)
 
 
 def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
@@ -307,9 +310,10 @@ def _affine_mean_of_one(k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_i
     unusable = (w == 0) & ~_is_definite(_whiten(chol_all, k))
     c = _whiten(chol_all, _common.silence(k, unusable, matmul(chol, chol.mT)))
 
-    def gradient(s):  # of ½ Σ wᵢ dist²; its Jacobian, the Hessian, has spectrum in [1, β]
-        e = expm(-0.5 * s)
-        return -_common.weighted_sum(w, logm(matmul(e, matmul(c, e))))
+    def gradient(s):  # of ½ Σ wᵢ dist², and the identity on what is not symmetric
+        symmetric = symmetrize(s)
+        e = expm(-0.5 * symmetric)
+        return s - symmetric - symmetrize(_common.weighted_sum(w, logm(matmul(e, matmul(c, e)))))
 
     s = _common.implicit_zero(gradient, jnp.zeros_like(chol))
     return _unwhiten(chol, expm(s)), *report
@@ -326,4 +330,4 @@ def _affine_step(chol: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[A
 
 
 def _is_definite(k: Float[Array, "m d d"]) -> Bool[Array, "m"]:
-    return jnp.all(jnp.isfinite(_cholesky(lax.stop_gradient(k))), axis=(-2, -1))
+    return ~jnp.isnan(_cholesky(lax.stop_gradient(k))[..., 0, 0])

@@ -170,16 +170,19 @@ def test_two_classes_are_the_binary_score(geometry):
 def test_multiclass_semidefinite_is_finite_and_differentiable():
     x, y = three_classes(1)
     score = lambda x: jnp.sum(jaxfs.manifest_multiclass_score(  # noqa: E731
-        x, y, num_classes=3, geometry="spsd", rank=3, aggregate="sum"))  # fmt: skip
-    assert_derivatives(score, jnp.asarray(x), jnp.asarray(rng(2).normal(size=x.shape)), 1e-5)
+        x, y, num_classes=3, geometry="spsd", rank=3, aggregate="sum", bandwidth=2.0))  # fmt: skip
+    direction = jnp.asarray(rng(2).normal(size=x.shape))
+    assert_derivatives(score, jnp.asarray(x), direction, step=1e-4)
 
 
 def test_multiclass_gradient():
     x, y = three_classes(2)
     weight = jnp.asarray(rng(3).normal(size=6))
     score = lambda x: jaxfs.manifest_multiclass_score(  # noqa: E731
-        x, y, num_classes=3, aggregate="sum") @ weight  # fmt: skip
-    assert_derivatives(score, jnp.asarray(x), jnp.asarray(rng(4).normal(size=x.shape)))
+        x, y, num_classes=3, aggregate="sum", bandwidth=2.0) @ weight  # fmt: skip
+    # The mean is a fixed point to rounding only, which differences magnify: take longer steps.
+    direction = jnp.asarray(rng(4).normal(size=x.shape))
+    assert_derivatives(score, jnp.asarray(x), direction, step=1e-4)
 
 
 def test_traced_labels_without_a_class_give_nan():

@@ -1,0 +1,28 @@
+"""Timing on a shared machine: ratios in one run, best of several, compilation apart."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+
+def best(*calls: Callable[[], Any], repeats: int = 5) -> list[float]:
+    """Best wall time of each call in seconds, after one call of each to compile.
+
+    The calls take turns, so that a slow spell of the machine falls on all of them.
+    """
+    for call in calls:
+        jax.block_until_ready(call())
+    times = [float("inf")] * len(calls)
+    for _ in range(repeats):
+        for i, call in enumerate(calls):
+            start = time.perf_counter()
+            jax.block_until_ready(call())
+            times[i] = min(times[i], time.perf_counter() - start)
+    return times
+
+
+def verdict(value: float, bar: float) -> str:
+    """`1.23 (bar 1.30)`, with a mark where the bar is missed."""
+    return f"{value:5.2f} (bar {bar:.2f}{'' if value <= bar else ', MISSED'})"
