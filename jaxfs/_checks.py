@@ -118,8 +118,11 @@ def number(
 
 def _interval(low: float, high: float, open_low: bool) -> str:
     if high == math.inf:
-        words = {(0, True): "positive", (0, False): "at least 0"}
-        return words.get((low, open_low), f"{'above' if open_low else 'at least'} {low}")
+        if low == -math.inf:
+            return "a number"
+        if low == 0 and open_low:
+            return "positive"
+        return f"{'above' if open_low else 'at least'} {low}"
     return f"in {'(' if open_low else '['}{low}, {high}]"
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from jaxfs._numerics import atanhc, safe_divide, safe_log, sinhc
 from jaxfs._spectral import SpectralFunction, parameter_derivative
@@ -26,7 +27,9 @@ def _sorted(a, b, c):
     return jnp.minimum(lo, c), jnp.maximum(lo, jnp.minimum(hi, c)), jnp.maximum(hi, c)
 
 
-def second_from_first(first: Callable, fraction: float, scale: Callable) -> Callable:
+def second_from_first(
+    first: Callable[..., Array], fraction: float, scale: Callable[[Array], Array]
+) -> Callable[..., Array]:
     """f[a, b, c] from f[a, b].
 
     Far nodes: the quotient over the widest gap. Near ones, hi − lo ≤ fraction · scale(hi): with the

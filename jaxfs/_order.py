@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 
 def order_statistics(
-    values: Float[Array, "*s"], present: Bool[Array, "*s"], rank: Int[Array, ""]
+    values: Float[Array, "h d"], present: Bool[Array, "h d"], rank: Int[Array, ""]
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The values of rank `rank` (from 0) and `rank + 1` among those present.
 
@@ -25,8 +25,8 @@ def order_statistics(
 
     **Arguments**
 
-    - `values`: any shape, nonnegative where present.
-    - `present`: the same shape; what is absent has no rank.
+    - `values`: `(h, d)`, nonnegative where present.
+    - `present`: `(h, d)`; what is absent has no rank.
     - `rank`: traced or not, in [0, number present).
 
     **Returns** two scalars, as constants to differentiation. The second is the first where `rank`
@@ -36,8 +36,8 @@ def order_statistics(
     """
     dtype = values.dtype
     bits = jnp.where(present, _bits(lax.stop_gradient(values)), -1)  # the absent sort below all
-    bits = jnp.pad(bits.ravel(), (0, -bits.size % _WIDTH), constant_values=-1)
-    bits = bits.reshape(-1, _WIDTH)
+    bits = jnp.pad(bits, ((0, -bits.shape[0] % _ROWS), (0, 0)), constant_values=-1)
+    bits = bits.reshape(-1, _ROWS, bits.shape[1])
     absent, highest = jnp.sum(bits < 0, dtype=jnp.int32), jnp.max(bits)
     rank = rank + absent
     bracket = lax.while_loop(
@@ -71,7 +71,7 @@ class _Bracket(NamedTuple):
     up_to: Int[Array, ""]
 
 
-def _narrow(bits: Int[Array, "rows width"], rank: Array, dtype, s: _Bracket) -> _Bracket:
+def _narrow(bits: Int[Array, "blocks rows d"], rank: Array, dtype, s: _Bracket) -> _Bracket:
     """One step of the search: count at the guesses, and bring the low end to a value."""
     guesses = _guesses(s, rank, dtype)
     counts = _counts(bits, guesses)
@@ -104,20 +104,21 @@ def _guesses(s: _Bracket, rank: Array, dtype) -> Int[Array, "4"]:
     return jnp.clip(guesses, s.low + 1, s.high - 1)
 
 
-_WIDTH = 128  # a count of so many fits into eight bits
+# So many rows are reduced at a time: their counts fit into eight bits, and XLA reduces up to 32
+# terms in the loop that compares them; more it would first write to memory.
+_ROWS = 16
 
 
-def _counts(bits: Int[Array, "rows width"], guesses: Int[Array, "4"]) -> Int[Array, "4"]:
-    """#{bits ≤ guess} for four guesses at the price of one: a row's counts share an integer."""
+def _counts(bits: Int[Array, "blocks rows d"], guesses: Int[Array, "4"]) -> Int[Array, "4"]:
+    """#{bits ≤ guess} for four guesses at the price of one: counts of a block share an integer."""
     packed = sum(jnp.where(bits <= guesses[i], jnp.uint32(256**i), jnp.uint32(0)) for i in range(4))
     packed = jnp.sum(packed, axis=1, dtype=jnp.uint32)
-    shifts = 8 * jnp.arange(4, dtype=jnp.uint32)
-    return jnp.sum((packed[:, None] >> shifts[None, :]) & 255, axis=0, dtype=jnp.int32)
+    return jnp.stack([jnp.sum((packed >> 8 * i) & 255, dtype=jnp.int32) for i in range(4)])
 
 
-def _next(bits: Int[Array, "rows width"], b: Int[Array, ""]) -> Int[Array, ""]:
+def _next(bits: Int[Array, "blocks rows d"], b: Int[Array, ""]) -> Int[Array, ""]:
     """The smallest of `bits` above b; the largest integer if there is none."""
-    return jnp.min(jnp.where(bits > b, bits, jnp.iinfo(bits.dtype).max))
+    return jnp.min(jnp.min(jnp.where(bits > b, bits, jnp.iinfo(bits.dtype).max), axis=1))
 
 
 @jax.custom_jvp

@@ -139,8 +139,7 @@ def _derivative_jvp(primals, tangents, *, fun):
     if dt and not isinstance(dt[0], ad.Zero):
         in_t = derivative_p.bind(a, w, v, e, *t, fun=parameter_derivative(fun))
         terms.append(_like(dt[0], 2) * in_t)
-    tangent = functools.reduce(jnp.add, terms) if terms else ad.Zero.from_primal_value(out)
-    return out, tangent
+    return out, functools.reduce(jnp.add, terms)  # JAX asks only if there is a tangent
 
 
 def _derivative_transpose(ct, a, w, v, e, *t, fun):

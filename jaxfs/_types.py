@@ -70,5 +70,7 @@ def check_bandwidth(rule: Bandwidth) -> None:
     """A rule, or a positive number; rules have checked themselves."""
     if not isinstance(rule, (Median, Percentile)):
         _checks.number(rule, "bandwidth", low=0, open_low=True)
-        if getattr(rule, "ndim", 0):
-            raise _checks.fail("bandwidth", "a scalar, Median or Percentile", f"shape {rule.shape}")
+        if np.ndim(rule):
+            raise _checks.fail(
+                "bandwidth", "a scalar, Median or Percentile", f"shape {np.shape(rule)}"
+            )

@@ -391,7 +391,7 @@ def test_leading_eigenspace_of_nan_is_nan():
         (lambda: linalg.expm(jnp.eye(2, dtype=jnp.bfloat16)), r"float32 or float64, got bfloat16"),
         (lambda: linalg.sqrtm(np.zeros((0, 0))), r"a must be square.*d > 0, got shape \(0, 0\)"),
         (lambda: linalg.powm(np.eye(2), "half"), r"t must be a real number, got 'half'"),
-        (lambda: linalg.powm(np.eye(2), np.nan), r"t must be at least -inf, got nan"),
+        (lambda: linalg.powm(np.eye(2), np.nan), r"t must be a number, got nan"),
         (
             lambda: linalg.leading_eigenspace(np.eye(2), 3),
             r"k must be an integer in \[1, 2\], got 3",

@@ -13,7 +13,7 @@ Proposition 1 prints the eigenvalue of D at a shared eigenvector without its fac
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ AGGREGATES = ("max", "sum")
 
 
 class ManifestOperators(NamedTuple):
-    """The kernels of two classes, ridge included, their mean and their difference: `(d, d)` each."""
+    """The kernels of two classes, ridge included, their mean and their difference; all `(d, d)`."""
 
     kernel1: Float[Array, "d d"]
     kernel2: Float[Array, "d d"]
@@ -297,7 +297,7 @@ def _two_kernels(k1, k2):
     return k1, k2
 
 
-def _options(d: int, geometry: str, ridge, rank: int | None, t) -> dict:
+def _options(d: int, geometry: str, ridge, rank: int | None, t) -> dict[str, Any]:
     """Check the options and return the static ones, with the rank that `None` stands for."""
     _checks.option(geometry, "geometry", GEOMETRIES)
     _checks.number(ridge, "ridge", low=0)
