@@ -49,7 +49,11 @@ def laplacian(weights: ArrayLike, kind: str = "unnormalized") -> Float[Array, "*
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     w = _checks.square(weights, "weights")
-    _checks.option(kind, "kind", _KINDS)
+    return _laplacian(w, _checks.option(kind, "kind", _KINDS))
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _laplacian(w: Float[Array, "*b n n"], kind: str) -> Float[Array, "*b n n"]:
     loops = jnp.broadcast_to(jnp.eye(w.shape[-1], dtype=bool), w.shape)
     others = jnp.where(loops, jnp.zeros_like(w), w)
     away = jnp.sum(others, axis=-1)
@@ -181,6 +185,11 @@ def adaptive_weights(squared_distances: ArrayLike) -> Float[Array, "*b k"]:
     if e.ndim == 0 or e.shape[-1] < 2:
         expected = "of shape (..., k + 1) with k at least 1"
         raise _checks.fail("squared_distances", expected, f"shape {e.shape}")
+    return _adaptive_weights(e)
+
+
+@jax.jit
+def _adaptive_weights(e: Float[Array, "*b k1"]) -> Float[Array, "*b k"]:
     present = ~jnp.isposinf(e)
     e = jnp.where(present, e, jnp.zeros_like(e))
     number = jnp.sum(present[..., :-1], axis=-1, keepdims=True, dtype=e.dtype)

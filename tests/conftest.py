@@ -7,12 +7,19 @@ environment, so a bare `pytest` is as good as `make test`.
 import os
 
 # pytest-xdist starts one worker a core. Let each also start one BLAS thread a core, and they fight
-# for the cores: a 600 × 600 `eigh` then takes 15 times as long.
+# for the cores: a dozen gradients of matrix functions took 40 s on two cores, and 7 s pinned.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
-_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
-if _ONE_THREAD not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
+_FLAGS = ["--xla_cpu_multi_thread_eigen=false"]
+# Tests compile much and run little: without optimisation they take a third of the time.
+# JAXFS_TEST_OPTIMIZED=1 tests the code that users run, which has passed the same tests.
+if os.environ.get("JAXFS_TEST_OPTIMIZED", "0") == "0":
+    _FLAGS += [
+        "--xla_backend_optimization_level=0",
+        "--xla_llvm_disable_expensive_passes=true",
+        "--xla_cpu_use_fusion_emitters=false",
+    ]
+os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_FLAGS]).strip()
 os.environ.setdefault("MPLBACKEND", "Agg")  # pictures are written, never shown
 
 import jax  # noqa: E402

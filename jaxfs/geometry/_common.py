@@ -79,6 +79,15 @@ def norm(a: Float[Array, "*b m k"], *, noise: float = 0.0) -> Float[Array, "*b"]
     return safe_sqrt(jnp.where(square <= noise * noise, jnp.zeros_like(square), square))
 
 
+def finite_or_zero(a: Float[Array, "*b m k"]) -> tuple[Array, Bool[Array, "*b 1 1"]]:
+    """`a` with zeros in place of each matrix that is not finite, and which are.
+
+    A singular value decomposition of NaN need not end: LAPACK's can iterate for ever.
+    """
+    finite = jnp.all(jnp.isfinite(a), axis=(-2, -1), keepdims=True)
+    return jnp.where(finite, a, 0.0), finite
+
+
 def identity_on(mask: Bool[Array, "*b k"], dtype: Any) -> Float[Array, "*b k k"]:
     """The diagonal matrix with ones where `mask` is true."""
     k = mask.shape[-1]

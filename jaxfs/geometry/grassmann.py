@@ -56,14 +56,15 @@ def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
     [0.0, 1.5708]
     """
     g1, g2 = _same_shape(g1=g1, g2=g2)
-    c = matmul(g1.mT, g2)
+    c, finite = _common.finite_or_zero(matmul(g1.mT, g2))
+    across = jnp.where(finite, g2 - matmul(g1, c), 0.0)
     cosine = jnp.linalg.svd(c, compute_uv=False)
-    sine = jnp.linalg.svd(g2 - matmul(g1, c), compute_uv=False)[..., ::-1]
+    sine = jnp.linalg.svd(across, compute_uv=False)[..., ::-1]
     wide = cosine * cosine < 0.5
     # The branch not taken must stay away from 1, where the inverse functions have no derivative.
     from_cosine = jnp.arccos(jnp.where(wide, cosine, jnp.zeros_like(cosine)))
     from_sine = jnp.arcsin(jnp.where(wide, jnp.zeros_like(sine), sine))
-    return jnp.where(wide, from_cosine, from_sine)
+    return jnp.where(finite[..., 0], jnp.where(wide, from_cosine, from_sine), jnp.nan)
 
 
 def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
@@ -219,7 +220,9 @@ def rotation(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Ar
     Columns absent from both stay where they are.
     """
     absent = ~(present(g1) | present(g2))
-    return polar(matmul(g1.mT, g2) + _common.identity_on(absent, g1.dtype))
+    c = matmul(g1.mT, g2) + _common.identity_on(absent, g1.dtype)
+    c, finite = _common.finite_or_zero(c)
+    return jnp.where(finite, polar(c), jnp.nan)
 
 
 def _offset(g1: Float[Array, "*b d k"], h: Float[Array, "*b d k"]):
@@ -329,4 +332,6 @@ def _chordal_mean(g: Float[Array, "m d k"], w: Float[Array, "m"]) -> Float[Array
     """The k leading eigenvectors of Σ wᵢ GᵢGᵢᵀ, from the thin matrix [√wᵢ Gᵢ]."""
     _, d, k = g.shape
     stacked = jnp.permute_dims(jnp.sqrt(w)[:, None, None] * g, (1, 0, 2)).reshape(d, -1)
-    return jnp.linalg.svd(stacked, full_matrices=False)[0][:, :k]
+    stacked, finite = _common.finite_or_zero(stacked)
+    u = jnp.linalg.svd(stacked, full_matrices=False)[0]
+    return jnp.where(finite, u[:, :k], jnp.nan)

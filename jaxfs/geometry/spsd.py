@@ -90,7 +90,7 @@ def to_matrix(point: SPSD | Tangent) -> Float[Array, "*b d d"]:
     >>> to_matrix(factor(jnp.diag(jnp.array([1.0, 2.0, 4.0])), 2)).tolist()
     [[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 4.0]]
     """
-    g, p = _checks.matrices(point.basis, "basis"), _checks.square(point.core, "core")
+    g, p = _point(point, "point", (SPSD, Tangent))
     return symmetrize(matmul(g, matmul(p, g.mT)))
 
 
@@ -219,9 +219,9 @@ def mean(
 # ---- Representations ----------------------------------------------------------------------------
 
 
-def _point(x: SPSD, name: str) -> SPSD:
-    if not isinstance(x, SPSD):
-        raise _checks.fail(name, "an SPSD, made by factor", type(x).__name__)
+def _point(x: SPSD | Tangent, name: str, kinds: tuple[type, ...] = (SPSD,)) -> SPSD:
+    if not isinstance(x, kinds):
+        raise _checks.fail(name, "an SPSD, as `factor` makes them", type(x).__name__)
     g, p = _checks.matrices(x.basis, f"{name}.basis"), _checks.square(x.core, f"{name}.core")
     if g.shape[-2] < g.shape[-1] or p.shape != (*g.shape[:-2], g.shape[-1], g.shape[-1]):
         expected = "a basis (..., d, k), d ≥ k, with a core (..., k, k)"

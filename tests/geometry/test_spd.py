@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxfs.geometry import spd
-from tests.geometry.common import FLOAT32, derivative_check, probe, spread_spd
+from tests.geometry.common import FLOAT32, DerivativeCheck, probe, spread_spd
 from tests.helpers import assert_close, degenerate_matrices, relative_error, rng, symmetric
 from tests.helpers import spd as random_spd
 
@@ -111,12 +111,13 @@ def test_commuting_matrices_in_closed_form(metric):
 
 @metrics
 def test_mean_of_two_is_on_the_geodesic(metric):
-    pair = np.stack([A, B], axis=1)
-    out = mean(pair, np.array([1.0, 3.0]), metric=metric)
-    assert_close(out.mean, geodesic(A, B, 0.75, metric=metric), 1e-12)
-    assert out.converged.shape == out.iterations.shape == out.residual.shape == (3,)
-    equal = mean(pair, np.array([2.0, 2.0]), metric=metric).mean
-    assert_close(equal, geodesic(A, B, 0.5, metric=metric), 1e-12)
+    """Of one and four equal ones, so that the shape is that of the other tests."""
+    for i in range(3):
+        mats = np.stack([A[i], *4 * [B[i]]])
+        for t, weights in ((0.75, [1.0, 1.0, 0.5, 0.5, 1.0]), (0.5, [2.0, 0.5, 0.5, 0.5, 0.5])):
+            out = mean(mats, np.array(weights), metric=metric)
+            assert_close(out.mean, geodesic(A, B, t, metric=metric)[i], 1e-12)
+            assert out.converged
 
 
 @pytest.mark.parametrize("t", [0.0, 0.3, 0.5])
@@ -196,7 +197,7 @@ def test_mean_of_far_apart_matrices():
 
 
 def test_mean_that_is_cut_short_says_so():
-    out = mean(spread_spd(5, D, 1e6), max_iterations=2)
+    out = mean(spread_spd(5, D, 1e6), np.ones(5), max_iterations=2)
     assert not out.converged
     assert out.iterations == 2
     assert out.residual > 1e-3
@@ -207,7 +208,8 @@ def test_mean_that_is_cut_short_says_so():
 def test_mean_ignores_what_has_no_weight(metric):
     weights = np.array([1.0, 0.0, 2.0, 0.0, 1.0])
     first = mean(MATS, weights, metric=metric)
-    expected = mean(MATS[::2], np.array([1.0, 2.0, 1.0]), metric=metric)
+    others = np.stack([MATS[0], MATS[2], MATS[2], MATS[2], MATS[4]])
+    expected = mean(others, np.array([1.0, 0.5, 0.5, 1.0, 1.0]), metric=metric)
     assert_close(first.mean, expected.mean, 1e-13)
     for junk in (np.nan, np.inf, -1.0, 0.0, 1e300):
         mats = MATS.copy()
@@ -222,17 +224,19 @@ def test_mean_in_float32_converges():
     assert_close(out.mean, mean(MATS, WEIGHTS).mean, FLOAT32)
 
 
-def test_mean_batch_is_a_loop():
-    """Each problem of a batch stops on its own, with the count it has alone."""
+def test_mean_under_vmap_is_a_loop():
+    """Each problem of a batch stops on its own."""
     batch = np.stack([MATS, spread_spd(5, D, 1e4), np.stack([MATS[0]] * 5)])
-    together = mean(batch, WEIGHTS)
-    alone = [mean(mats, WEIGHTS) for mats in batch]
+    weights = np.stack([WEIGHTS, np.ones(5), WEIGHTS[::-1]])
+    together = jax.jit(jax.vmap(spd.mean))(batch, weights)
+    alone = [mean(*problem) for problem in zip(batch, weights, strict=True)]
     assert_close(together.mean, jnp.stack([out.mean for out in alone]), 1e-12)
     # Batched products round differently, so the step at which rounding stops it may differ by some.
     counts = np.array([int(out.iterations) for out in alone])
     assert np.max(np.abs(np.asarray(together.iterations) - counts)) <= 5
-    mapped = jax.vmap(spd.mean)(batch, np.stack([WEIGHTS] * 3))
-    assert_close(mapped.mean, together.mean, 1e-12)
+    batched = mean(batch, WEIGHTS, metric="logeuclid")
+    assert_close(batched.mean[1], mean(batch[1], WEIGHTS, metric="logeuclid").mean, 1e-12)
+    assert batched.converged.shape == batched.iterations.shape == batched.residual.shape == (3,)
 
 
 # ---- Derivatives --------------------------------------------------------------------------------
@@ -262,7 +266,7 @@ def test_derivatives(metric):
             values["difference"] = spd.difference(a, b, t)
         return {name: probe(value) for name, value in values.items()}
 
-    check = derivative_check(f)
+    check = DerivativeCheck(f)
     for a, b in PLACES.values():
         check((a, b, 0.3), (symmetric(D, seed=21), symmetric(D, seed=22), 0.7))
 
@@ -277,38 +281,25 @@ def test_derivative_of_distance_at_zero_is_zero(metric):
 
 @metrics
 def test_derivatives_of_mean(metric):
-    def f(x):
-        return {"mean": probe(spd.mean(x[0], jnp.exp(x[1]), metric=metric).mean)}
-
-    check = derivative_check(f)
-    direction = (np.stack([symmetric(D, seed=i) for i in range(5)]), rng(8).normal(size=5))
-    check((MATS, np.log(WEIGHTS)), direction)
-    check((np.stack([MATS[0]] * 5), np.log(WEIGHTS)), direction)
-    check((np.stack([np.eye(D)] * 5), np.zeros(5)), direction)
+    check = DerivativeCheck(lambda x: {"mean": probe(spd.mean(*x, metric=metric).mean)})
+    direction = np.stack([symmetric(D, seed=i) for i in range(5)]), rng(8).normal(size=5)
+    check((MATS, WEIGHTS), direction)
+    check((np.stack([MATS[0]] * 5), WEIGHTS), direction)
+    check((np.stack([np.eye(D)] * 5), np.ones(5)), direction)
     if metric == "affine":
         far = spread_spd(5, D, 1e3)
         chol = np.linalg.cholesky(far)
-        check((far, np.zeros(5)), (chol @ direction[0] @ np.swapaxes(chol, -1, -2), direction[1]))
+        check((far, np.ones(5)), (chol @ direction[0] @ np.swapaxes(chol, -1, -2), direction[1]))
 
-
-@metrics
-def test_derivatives_of_mean_at_zero_weight(metric):
-    """A matrix without weight has a derivative in its weight, unless it is not one at all."""
-    f = jax.jit(jax.value_and_grad(lambda x: probe(spd.mean(*x, metric=metric).mean)))
-    w, step = WEIGHTS.copy(), np.array([0, 1e-5, 0, 0, 0])
-    w[1] = 0
-    values = [f((MATS, w + i * step))[0] for i in range(3)]
-    one_sided = (4 * values[1] - values[2] - 3 * values[0]) / 2e-5
-    of_mats, of_weights = f((MATS, w))[1]
-    assert_close(of_weights[1], one_sided, 1e-6)
-    assert jnp.all(of_mats[1] == 0)
-
-    mats = MATS.copy()
-    mats[1] = np.nan
-    of_rest, of_others = f((mats, w))[1]
-    assert jnp.all(of_rest[1] == 0)
-    assert_close(of_rest, of_mats, 1e-12)
-    assert abs(of_others[1]) < 1e-12
+    # Without weight, a matrix still has a derivative in its weight, unless it is not one at all.
+    absent = WEIGHTS * (np.arange(5) != 1)
+    check((MATS, absent), direction)
+    for step in direction:
+        step[1] = 0
+    for junk in (np.nan, -1.0):
+        spoilt = MATS.copy()
+        spoilt[1] = np.diag(np.full(D, junk))
+        check.without((MATS, absent), direction, (spoilt, absent))
 
 
 # ---- Promises -----------------------------------------------------------------------------------
