@@ -147,6 +147,7 @@ def bandwidth(
 
 
 def _sigma(d2: Float[Array, "d d"], rule: Bandwidth, present: Array) -> Float[Array, ""]:
+    """σ by a rule; its numbers become arrays of one dtype, so that no two spellings compile."""
     check_bandwidth(rule)
     if isinstance(rule, Median):
         rule = Percentile(50.0, rule.factor)
@@ -160,6 +161,7 @@ def _sigma(d2: Float[Array, "d d"], rule: Bandwidth, present: Array) -> Float[Ar
 def _percentile(
     d2: Float[Array, "d d"], q: Float[Array, ""], factor: Float[Array, ""], present: Array
 ) -> Float[Array, ""]:
+    """`factor` times a percentile of the distances, or the smallest positive distance for 0."""
     pairs = present[:, None] & present[None, :] & ~jnp.eye(d2.shape[0], dtype=bool)
     once = _fold(pairs)
     rank, fraction = _position(q, jnp.sum(once, dtype=jnp.int32))
@@ -289,8 +291,8 @@ def self_tuning_affinity(
 
     **Derivatives** through D and σ; at ties for the k-th neighbour the mean of those tied.
 
-    **Reference** SSFS, appendix on hyper-parameters (k = 2); Zelnik-Manor and Perona, *Self-tuning
-    spectral clustering*, 2004.
+    **Reference** SSFS, appendix F.3 (k = 2); Zelnik-Manor and Perona, *Self-tuning spectral
+    clustering*, 2004.
 
     >>> import jax.numpy as jnp
     >>> d2 = squared_distances(jnp.array([[0.0], [1.0], [3.0]]))

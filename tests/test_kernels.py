@@ -349,6 +349,17 @@ def test_derivatives_of_bandwidth(rule):
     )
 
 
+def test_second_derivatives_of_bandwidth():
+    """Those of the distance attained, in forward over reverse mode and the other ways about."""
+    x, first, second = (rng(i).normal(size=(10, 4)) for i in range(3))
+
+    def sigma(x):
+        return kernels.bandwidth(kernels.squared_distances(x), Percentile(13.0))
+
+    assert_derivatives(lambda x: jax.jvp(sigma, (x,), (jnp.asarray(first),))[1], x, second)
+    assert_derivatives(lambda x: jnp.vdot(jax.grad(sigma)(x), first), x, second)
+
+
 def test_derivatives_of_bandwidth_in_its_rule():
     d2 = kernels.squared_distances(rng(0).normal(size=(10, 4)))
 

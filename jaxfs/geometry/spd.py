@@ -49,7 +49,7 @@ def inner(
     learning* (ManiFeSt), ICML 2023.
 
     >>> import jax.numpy as jnp
-    >>> float(inner(2 * jnp.eye(2), jnp.eye(2), jnp.eye(2)))
+    >>> round(float(inner(2 * jnp.eye(2), jnp.eye(2), jnp.eye(2))), 4)
     0.5
     """
     a, s1, s2 = _same_size(a=a, s1=s1, s2=s2)

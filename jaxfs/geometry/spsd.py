@@ -249,7 +249,8 @@ def _silence(points: SPSD, w: Float[Array, "*b m"]) -> SPSD:
     """Replace what has no weight and is not finite: no derivative must see it."""
     finite = [jnp.all(jnp.isfinite(x), axis=(-2, -1)) for x in points]
     keep = ((w != 0) | (finite[0] & finite[1]))[..., None, None]
-    eyes = [jnp.broadcast_to(jnp.eye(*x.shape[-2:], dtype=x.dtype), x.shape) for x in points]
+    d, k = points.basis.shape[-2:]
+    eyes = (jnp.broadcast_to(jnp.eye(d, k, dtype=w.dtype)[: x.shape[-2]], x.shape) for x in points)
     return SPSD(*(jnp.where(keep, x, eye) for x, eye in zip(points, eyes, strict=True)))
 
 

@@ -79,11 +79,13 @@ def manifest_score(
 
     **Cost** one Cholesky and two `eigh` of size d; memory 8 d×d arrays.
 
-    >>> import jax.numpy as jnp
-    >>> x = jnp.array([[0.0, 0.1, 1.0], [1.0, 0.9, 0.0], [2.0, 2.2, 0.5], [3.0, 2.9, 0.7]])
-    >>> scores = manifest_score(x, x[:, jnp.array([0, 2, 1])])
-    >>> int(jnp.argmin(scores))
-    0
+    Features 0 and 1 move together in the first class and against each other in the second:
+
+    >>> import jax
+    >>> x1, x2 = jax.random.normal(jax.random.key(0), (2, 30, 5))
+    >>> x1, x2 = x1.at[:, 1].set(x1[:, 0]), x2.at[:, 1].set(-x2[:, 0])
+    >>> sorted(manifest_score(x1, x2).argsort()[-2:].tolist())
+    [0, 1]
     """
     x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
     check_bandwidth(bandwidth)
