@@ -43,8 +43,8 @@ format: $(VENV)/.stamp ## format the code and fix what the linter can
 	$(PY) -m ruff check --fix .
 
 bench: $(VENV)/.stamp ## run every script of benchmarks/speed; JAXFS_DATA=DIR names the data
-	@set -e; for script in $(sort $(wildcard benchmarks/speed/*.py)); do \
-		echo "== $$script"; $(PY) "$$script"; done
+	@set -e; for name in $(sort $(basename $(notdir $(wildcard benchmarks/speed/*.py)))); do \
+		echo "== benchmarks.speed.$$name"; $(PY) -m "benchmarks.speed.$$name"; done
 
 lock: ## write constraints.txt anew from the newest versions
 	$(call create_venv,$(VENV_LOCK),--clear)
