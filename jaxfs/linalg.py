@@ -15,7 +15,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks, _spectral
 from jaxfs._functions import ABS, EXP, INV_SQRT, LOG, POWER, SQRT, magnitude, second_from_first
@@ -27,13 +27,22 @@ from jaxfs._types import ArrayLike, Scalar
 def eigh(a: Float[Array, "*b d d"]) -> tuple[Float[Array, "*b d"], Float[Array, "*b d d"]]:
     """Eigenvalues (ascending) and eigenvectors of symmetric `a`, as constants: not differentiated.
 
-    A matrix with a non-finite entry gives NaN throughout, on every backend.
+    A matrix with a non-finite entry has NaN for eigenvalues, on every backend.
     """
     a = lax.stop_gradient(a)
-    finite = jnp.all(jnp.isfinite(a), axis=(-2, -1))
-    identity = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
-    w, v = jnp.linalg.eigh(jnp.where(finite[..., None, None], a, identity), symmetrize_input=False)
-    return jnp.where(finite[..., None], w, jnp.nan), v
+    w, v = jnp.linalg.eigh(_guarded(a), symmetrize_input=False)
+    return jnp.where(_is_finite(a), w, jnp.nan), v
+
+
+def _is_finite(a: Float[Array, "*b d k"]) -> Bool[Array, "*b 1"]:
+    """Whether every entry of a matrix is finite."""
+    return jnp.all(jnp.isfinite(a), axis=(-2, -1))[..., None]
+
+
+def _guarded(a: Float[Array, "*b d k"]) -> Float[Array, "*b d k"]:
+    """`a`, or the identity for one with a non-finite entry, on which LAPACK may not return."""
+    identity = jnp.broadcast_to(jnp.eye(a.shape[-2], a.shape[-1], dtype=a.dtype), a.shape)
+    return jnp.where(_is_finite(a)[..., None], a, identity)
 
 
 def _clip_rounding(w: Float[Array, "*b d"]) -> Float[Array, "*b d"]:
@@ -189,8 +198,7 @@ def _spectral_function(f, first, second) -> SpectralFunction:
 
 def _nan_unless_finite(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """All of a matrix or nothing: ∞ · 0 leaves NaN in some entries only."""
-    finite = jnp.all(jnp.isfinite(a), axis=(-2, -1), keepdims=True)
-    return jnp.where(finite, a, jnp.nan)
+    return jnp.where(_is_finite(a)[..., None], a, jnp.nan)
 
 
 # ---- Bases: the polar factor and the leading eigenspace ----------------------------------------
@@ -203,6 +211,8 @@ def polar(c: ArrayLike) -> Float[Array, "*b k k"]:
 
     - `c`: `(..., k, k)`, nonsingular for the factor to be unique.
 
+    **Numerics** a matrix with a non-finite entry gives NaN.
+
     **Derivatives** dQ = Q Ω with Ω H + H Ω = Qᵀ dC − dCᵀ Q, H = (CᵀC)^½; right at repeated singular
     values, to second order. Pairs of zero singular values, where Q is not unique, contribute 0.
 
@@ -211,8 +221,8 @@ def polar(c: ArrayLike) -> Float[Array, "*b k k"]:
     [[1.0, 0.0], [0.0, -1.0]]
     """
     c = _checks.square(c, "c")
-    u, s, vt = jnp.linalg.svd(lax.stop_gradient(c), full_matrices=False)
-    return _polar(c, u, s, jnp.matrix_transpose(vt))
+    u, s, vt = jnp.linalg.svd(_guarded(lax.stop_gradient(c)), full_matrices=False)
+    return jnp.where(_is_finite(c)[..., None], _polar(c, u, s, jnp.matrix_transpose(vt)), jnp.nan)
 
 
 @jax.custom_jvp

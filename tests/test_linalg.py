@@ -308,6 +308,21 @@ def test_polar_against_scipy():
     assert_close(linalg.polar(c), np.stack([scipy.linalg.polar(m)[0] for m in c]), 1e-12)
 
 
+def test_polar_of_nan_is_nan_and_leaves_the_batch_alone():
+    c = np.random.default_rng(0).normal(size=(2, 3, 3))
+    expected = linalg.polar(c)[1]
+    c[0, 1, 1] = np.nan
+    factors = linalg.polar(c)
+    assert np.isnan(factors[0]).all()
+    assert np.array_equal(factors[1], expected)
+
+
+def test_powm_of_nan_has_no_derivative():
+    value, slope = jax.value_and_grad(lambda t: linalg.powm(np.full((2, 2), np.nan), t)[0, 0])(0.5)
+    assert np.isnan(value)
+    assert np.isnan(slope)
+
+
 @pytest.mark.parametrize("singular_values", [[1, 1, 1, 1], [2, 2, 1, 0.5], [3, 1.1, 0.7, 0.2]])
 def test_polar_derivatives_at_repeated_singular_values(singular_values):
     generator = np.random.default_rng(1)

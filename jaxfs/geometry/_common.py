@@ -24,7 +24,8 @@ class KarcherMean(NamedTuple):
 
     - `mean`: the point that minimises Σ wᵢ dist²(mean, pointᵢ).
     - `converged`: whether `residual` ≤ d·√eps, where that sum is minimal to rounding. The iteration
-      itself goes on until rounding stops it. False for a mean that is NaN.
+      itself goes on until rounding stops it. False for a mean that is NaN, and for SPD matrices of
+      condition numbers ≫ 1/√eps, whose rounding alone is larger.
     - `iterations`: how many steps were taken.
     - `residual`: the norm of Σ wᵢ Log(pointᵢ), which is 0 at the mean, before the last step.
     """
@@ -153,8 +154,9 @@ def implicit_zero(field: Callable[[Array], Array], zero: Array) -> Array:
 def _conjugate_gradients(matvec: Callable[[Array], Array], b: Array) -> Array:
     """`cg` to rounding: n steps leave 2 exp(−2n/√κ) of the error.
 
-    The Hessians here have κ ≤ log(1/eps) for all matrices that a dtype can hold. That bounds n,
-    should rounding in `matvec` keep the residual from falling as far as it is asked to.
+    The SPD Hessian has κ ≤ log(1/eps) for all matrices that a dtype can hold; that of subspaces
+    exceeds it only at the edge of the ball in which their mean is unique. That bounds n, should
+    rounding in `matvec` keep the residual from falling as far as it is asked to.
     """
     tolerance = eps(b.dtype)
     steps = math.ceil(0.5 * math.sqrt(-math.log(tolerance)) * math.log(2 / tolerance))

@@ -77,7 +77,7 @@ def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
     **Numerics** distances ≤ 2(d + k)·eps, which is what rounding leaves of 0, are 0.
 
     **Derivatives** in `g1` and `g2`, right at equal angles. At equal subspaces, where the distance
-    has a kink, they are 0.
+    has a kink, they are 0 (to first order right for its square, too).
 
     >>> import jax.numpy as jnp
     >>> round(float(distance(jnp.eye(3)[:, :2], jnp.eye(3)[:, 1:])), 4)
@@ -177,9 +177,9 @@ def mean(
     **Numerics** M ← exp(M, Σ wᵢ log(M, Gᵢ)), from the leading left singular vectors of [√wᵢ Gᵢ].
     The minimum is unique if all Gᵢ lie within π/4 of one subspace; otherwise a local one is found.
 
-    **Derivatives** in `bases` and `weights`, by the implicit function theorem, for any function of
-    the subspace: the basis moves without turning inside its span. They require that the sum of
-    squares be strictly convex at M, as it is when the minimum is unique.
+    **Derivatives** in `bases` and `weights`, to second order, by the implicit function theorem, for
+    any function of the subspace: the basis moves without turning inside its span. The sum of
+    squares must be strictly convex at M, as it is within that π/4.
 
     **Reference** H. Karcher, *Riemannian center of mass and mollifier smoothing*, Comm. Pure Appl.
     Math. 30 (1977); O. Yair, A. Lahav, R. Talmon, *Symmetric positive semi-definite Riemannian

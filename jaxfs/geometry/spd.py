@@ -11,7 +11,7 @@ vectors are carried to and from those coordinates by the derivative of the matri
 All functions are batched, `(..., d, d)`, with batch axes that broadcast; keep the dtype (float32 or
 float64); symmetrise their input; and have exact derivatives in both modes, at equal eigenvalues
 too. A matrix with a non-finite entry, or one that is not positive definite, gives NaN throughout.
-Numbers: relative errors grow like eps times the condition numbers.
+Relative errors grow like eps times the condition numbers.
 """
 
 import functools
@@ -71,7 +71,8 @@ def distance(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Arr
     - `a`, `b`: `(..., d, d)`, positive definite.
     - `metric`: `"affine"` or `"logeuclid"`.
 
-    **Derivatives** in `a` and `b`. At a = b, where the distance has a kink, they are 0.
+    **Derivatives** in `a` and `b`. At a = b, where the distance has a kink, they are 0 (to first
+    order right for its square, too).
 
     >>> import jax.numpy as jnp
     >>> round(float(distance(jnp.eye(4), jnp.e * jnp.eye(4))), 4)
@@ -210,8 +211,9 @@ def mean(
     best constant one, while θ = 1 diverges for matrices that are far apart. The start is the
     log-Euclidean mean, which is already the answer when the matrices commute.
 
-    **Derivatives** in `mats` and `weights`, by the implicit function theorem: the loop is neither
-    unrolled nor stored. In the weight of an absent matrix that is not positive definite: 0.
+    **Derivatives** in `mats` and `weights`, to second order, by the implicit function theorem: the
+    loop is neither unrolled nor stored. In the weight of an absent matrix that is not positive
+    definite: 0.
 
     **Cost** one `eigh` of each matrix per iteration; the number of iterations grows with β only.
 

@@ -66,6 +66,14 @@ def projector(g):
     return g @ g.mT
 
 
+def equation_10(g1, g2, t):
+    """The Grassmann geodesic of the ManiFeSt paper, as it is printed."""
+    o2, sigma, o1t = np.linalg.svd(g2.T @ g1)
+    theta = np.arccos(np.clip(sigma, -1, 1))
+    x = (np.eye(len(g1)) - g1 @ g1.T) @ g2 @ o2 @ np.linalg.pinv(np.diag(np.sin(theta)))
+    return g1 @ o1t.T @ np.diag(np.cos(theta * t)) + x @ np.diag(np.sin(theta * t))
+
+
 def spread_spd(m: int, d: int, condition: float, seed: int = 0) -> np.ndarray:
     """Positive definite matrices of a given condition number in unrelated eigenbases."""
     v = orthonormal(d, d, seed, (m,))

@@ -7,7 +7,14 @@ import pytest
 import scipy.linalg
 
 from jaxfs.geometry import grassmann
-from tests.geometry.common import FLOAT32, DerivativeCheck, orthonormal, probe, projector
+from tests.geometry.common import (
+    FLOAT32,
+    DerivativeCheck,
+    equation_10,
+    orthonormal,
+    probe,
+    projector,
+)
 from tests.helpers import assert_close, relative_error, rng
 
 D, K = 6, 3
@@ -33,14 +40,6 @@ def cluster(m: int = 4, spread: float = 0.3) -> np.ndarray:
     """Subspaces around one, well within the ball where their mean is unique."""
     noise = spread * rng(6).normal(size=(m, D, K)) / np.sqrt(D)
     return np.linalg.qr(FRAME[:, :K] + noise)[0]
-
-
-def equation_10(g1, g2, t):
-    """Eq. (10) of ManiFeSt as it is printed."""
-    o2, sigma, o1t = np.linalg.svd(g2.T @ g1)
-    theta = np.arccos(np.clip(sigma, -1, 1))
-    x = (np.eye(len(g1)) - g1 @ g1.T) @ g2 @ o2 @ np.linalg.pinv(np.diag(np.sin(theta)))
-    return g1 @ o1t.T @ np.diag(np.cos(theta * t)) + x @ np.diag(np.sin(theta * t))
 
 
 def everything(a, b):
@@ -126,6 +125,34 @@ def test_subspaces_that_coincide():
     assert_close(jnp.abs(geodesic(line, -line, 0.5)), line, 1e-15)
 
 
+# ---- Functions of the angles --------------------------------------------------------------------
+
+U, T = np.array([0.02, 0.11, 0.47]), 0.3
+THETA = 2 * np.arcsin(np.sqrt(U))
+SERIES = {
+    "cos tθ": (grassmann._COS_T, T, np.cos(T * THETA)),
+    "sin tθ / sin θ": (grassmann._SIN_T, T, np.sin(T * THETA) / np.sin(THETA)),
+    "θ / sin θ": (grassmann._ANGLE_OVER_SINE, None, THETA / np.sin(THETA)),
+    "cos √s": (grassmann._COS_ROOT, None, np.cos(np.sqrt(U))),
+    "sin √s / √s": (grassmann._SINC_ROOT, None, np.sin(np.sqrt(U)) / np.sqrt(U)),
+}
+
+
+@pytest.mark.parametrize(("fun", "t", "value"), SERIES.values(), ids=SERIES.keys())
+def test_divided_differences(fun, t, value):
+    """Quotients of values where nodes are apart, and their limit where they are equal."""
+    t = None if t is None else jnp.asarray(t)
+    a, b, c = map(jnp.asarray, U)
+    assert_close(fun.value(jnp.asarray(U), t), value, 1e-14)
+    ab, bc = np.diff(value) / np.diff(U)
+    assert_close(fun.first(a, b, t), ab, 1e-13)
+    assert_close(fun.second(a, b, c, t), (bc - ab) / (U[2] - U[0]), 1e-12)
+    h = 1e-3
+    near = fun.first(b, b + h, t), fun.first(b, b - h, t)
+    assert_close(fun.first(b, b, t), (near[0] + near[1]) / 2, 1e-5)
+    assert_close(fun.second(b, b, b, t), (near[0] - near[1]) / (2 * h), 1e-5)
+
+
 # ---- The Karcher mean ---------------------------------------------------------------------------
 
 
@@ -198,13 +225,16 @@ def test_derivatives():
             "exp": projector(grassmann.exp(a, t * grassmann.log(a, b))),
             "distance²": grassmann.distance(a, b) ** 2,
             "distance": grassmann.distance(a, b),
+            "principal_angles": grassmann.principal_angles(a, b),
         }
         return {name: probe(value) for name, value in values.items()}
 
     check = DerivativeCheck(f)
     zero, still = np.zeros((D, D)), np.zeros((D, K))
     for angles in PLACES.values():
-        kinks = () if any(angles) else ("distance",)
+        simple = len({0.0, *np.round(angles, 6)}) == 1 + K
+        kinks = () if simple else ("principal_angles",)
+        kinks += () if any(angles) else ("distance",)
         x = (zero, zero, *at_angles(*angles), 0.3)
         check(x, (*ROTATIONS, still, still, 0.7), kinks=kinks)
 
