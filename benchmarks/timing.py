@@ -1,5 +1,6 @@
 """Timing on a shared machine: ratios in one run, best of several, compilation apart."""
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,18 @@ def best(*calls: Callable[[], Any], repeats: int = 5) -> list[float]:
     return times
 
 
+_missed: list[str] = []
+
+
 def verdict(value: float, bar: float) -> str:
     """`1.23 (bar 1.30)`, with a mark where the bar is missed."""
-    return f"{value:5.2f} (bar {bar:.2f}{'' if value <= bar else ', MISSED'})"
+    text = f"{value:5.2f} (bar {bar:.2f}{'' if value <= bar else ', MISSED'})"
+    if value > bar:
+        _missed.append(text)
+    return text
+
+
+def finish() -> None:
+    """Exit with 1 if a bar was missed."""
+    if _missed:
+        sys.exit(f"{len(_missed)} bars missed")

@@ -26,15 +26,22 @@ def is_traced(x: Any) -> bool:
 
 def array(x: Any, name: str) -> jax.Array:
     """`x` as a JAX array: NumPy, JAX, lists of numbers, and whatever speaks DLPack."""
+    return jnp.asarray(_numpy_or_jax(x, name))
+
+
+def _numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
+    """`x` before JAX narrows it to 32 bits."""
     if isinstance(x, jax.Array):
         return x
+    if isinstance(x, (list, tuple)) and any(map(is_traced, jax.tree.leaves(x))):
+        return jnp.asarray(x)
     if hasattr(x, "toarray") and hasattr(x, "nnz"):
         raise fail(name, "a dense array", f"the sparse {type(x).__name__}; use .toarray()")
     if not isinstance(x, (np.ndarray, np.generic)):
         x = _to_numpy(x, name)
     if x.dtype.kind not in "fiub":  # half-precision extension types have kind "V"
         raise fail(name, "an array of real numbers", f"dtype {x.dtype}")
-    return jnp.asarray(x)
+    return np.asarray(x)
 
 
 def _to_numpy(x: Any, name: str) -> np.ndarray:
@@ -100,10 +107,16 @@ def number(
     low: float = -math.inf,
     high: float = math.inf,
     open_low: bool = False,
+    scalar: bool = False,
 ) -> Any:
-    """A real number (or array of them) in [low, high]; returned as it came. Traced ones pass."""
+    """A real number (or array, unless `scalar`) in [low, high], returned as it came.
+
+    The value of a traced one is not known here.
+    """
     if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
         raise fail(name, "a real number", repr(value))
+    if scalar and np.ndim(value):
+        raise fail(name, "a single number", f"shape {np.shape(value)}")
     if is_traced(value):
         return value
     try:
@@ -165,7 +178,7 @@ def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample
 
 def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
     """Integer class codes `(size,)` in 0 … num_classes − 1, checked when concrete."""
-    y = array(y, name)
+    y = _numpy_or_jax(y, name)
     if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
         raise fail(name, "integer class codes", f"dtype {y.dtype}")
     if y.shape != (size,):
@@ -176,7 +189,7 @@ def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
         if outside.size:
             expected = f"in 0 … {num_classes - 1} (num_classes = {num_classes})"
             raise fail(name, expected, f"the label {outside[0]}")
-    return y.astype(jnp.int32)
+    return jnp.asarray(y.astype(jnp.int32))
 
 
 def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_classes: int) -> None:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxfs._numerics import atanhc, safe_divide, safe_log, sinhc
+from jaxfs._numerics import atanhc, eps, safe_divide, safe_log, sinhc
 from jaxfs._spectral import SpectralFunction, parameter_derivative
 
 
@@ -28,33 +28,46 @@ def _sorted(a, b, c):
 
 
 def second_from_first(
-    first: Callable[..., Array], fraction: float, scale: Callable[[Array], Array]
+    first: Callable[..., Array],
+    fraction: float | None = None,
+    scale: Callable[[Array], Array] = magnitude,
 ) -> Callable[..., Array]:
-    """f[a, b, c] from f[a, b].
+    """f[a, b, c] from f[a, b] of an analytic function.
 
-    Far nodes: the quotient over the widest gap. Near ones, hi − lo ≤ fraction · scale(hi): with the
-    nodes sorted, f[lo, mid, hi] = ∫₀¹ ∂₁f[lo + s (hi − lo), mid] ds, by five Gauss points (exact
-    to rounding for fraction ≤ 0.1 if f is analytic within `scale` of its argument).
+    Far nodes: the quotient over the widest gap. Near ones: with the nodes sorted,
+    f[lo, mid, hi] = ∫₀¹ ∂₁f[lo + s (hi − lo), mid] ds by five Gauss points. Near is
+    hi − lo ≤ fraction · scale(hi) for a function that is analytic within `scale` of its argument
+    (0.1 is exact to rounding); without a fraction, where five points differ from three by less than
+    rounding makes of the quotient.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(5)
+    rules = [np.polynomial.legendre.leggauss(m) for m in (5, 3)]
+    nodes = np.concatenate([0.5 + 0.5 * x for x, _ in rules])
+    (_, fine), (_, coarse) = rules
 
     def second(a, b, c, t):
         lo, mid, hi = _sorted(a, b, c)
         gap = hi - lo
-        near = gap <= fraction * scale(jnp.maximum(jnp.abs(lo), jnp.abs(hi)))
-        quotient = safe_divide(first(hi, mid, t) - first(mid, lo, t), jnp.where(near, 0.0, gap))
+        near = jnp.ones_like(gap, bool)
+        if fraction is not None:
+            near = gap <= fraction * scale(jnp.maximum(jnp.abs(lo), jnp.abs(hi)))
 
         def slope(s):
             x = jnp.where(near, lo + s * gap, hi)
             return jax.jvp(lambda x: first(x, mid, t), (x,), (jnp.ones_like(x),))[1]
 
-        slopes = jax.vmap(slope)(jnp.asarray(0.5 + 0.5 * nodes, gap.dtype))
-        integral = jnp.tensordot(
-            jnp.asarray(0.5 * weights, gap.dtype), slopes, 1, precision="highest"
-        )
-        return jnp.where(near, integral, quotient)
+        slopes = jax.vmap(slope)(jnp.asarray(nodes if fraction is None else nodes[:5], gap.dtype))
+        integral = _weighted(0.5 * fine, slopes[:5])
+        upper, lower = first(hi, mid, t), first(mid, lo, t)
+        if fraction is None:
+            doubt = jnp.abs(integral - _weighted(0.5 * coarse, slopes[5:]))
+            near = doubt * gap <= eps(gap.dtype) * (jnp.abs(upper) + jnp.abs(lower))
+        return jnp.where(near, integral, safe_divide(upper - lower, jnp.where(near, 0.0, gap)))
 
     return second
+
+
+def _weighted(weights: np.ndarray, values: Array) -> Array:
+    return jnp.tensordot(jnp.asarray(weights, values.dtype), values, 1, precision="highest")
 
 
 def _log_first(a, b, t):
@@ -86,7 +99,7 @@ def _power(w, t):
 def _power_first(a, b, t):
     """w^t: m^{t−1} t sinhc(t u)/sinhc(u) with m = √(ab), u = atanh((a − b)/(a + b)).
 
-    At a = b = 0 the derivative of w^t, t < 1, is infinite; it is taken as 0.
+    At a = b = 0 it is 0 for t > 1 and 1 for t = 1; for t < 1 it is infinite and taken as 0.
     """
     a, b, t = jnp.broadcast_arrays(a, b, t)
     z = safe_divide(a - b, a + b)
@@ -96,6 +109,7 @@ def _power_first(a, b, t):
     log_mean = 0.5 * (jnp.log(jnp.where(near, a, 1.0)) + jnp.log(jnp.where(near, b, 1.0)))
     close = jnp.exp((t - 1) * log_mean) * t * sinhc(t * u) / sinhc(u)
     far = safe_divide(_power(a, t) - _power(b, t), jnp.where(near, 0.0, a - b))
+    far = jnp.where((a == 0) & (b == 0) & (t == 1), jnp.ones_like(far), far)
     return jnp.where(near, close, far)
 
 

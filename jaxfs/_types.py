@@ -67,10 +67,12 @@ Bandwidth: TypeAlias = Scalar | Median | Percentile
 
 
 def check_bandwidth(rule: Bandwidth) -> None:
-    """A rule, or a positive number; rules have checked themselves."""
-    if not isinstance(rule, (Median, Percentile)):
-        _checks.number(rule, "bandwidth", low=0, open_low=True)
-        if np.ndim(rule):
-            raise _checks.fail(
-                "bandwidth", "a scalar, Median or Percentile", f"shape {np.shape(rule)}"
-            )
+    """A rule of scalars, or a positive number."""
+    if isinstance(rule, Percentile):
+        _checks.number(rule.q, "q", low=0, high=100, scalar=True)
+    if isinstance(rule, (Median, Percentile)):
+        _checks.number(rule.factor, "factor", low=0, open_low=True, scalar=True)
+    else:
+        if not isinstance(rule, (float, int, np.ndarray, np.generic, jax.Array)):
+            raise _checks.fail("bandwidth", "a positive number, Median or Percentile", repr(rule))
+        _checks.number(rule, "bandwidth", low=0, open_low=True, scalar=True)

@@ -242,6 +242,10 @@ def _edges(indices: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]
     if indices.ndim != 2 or not jnp.issubdtype(indices.dtype, jnp.integer):
         got = f"shape {indices.shape} and dtype {indices.dtype}"
         raise _checks.fail("indices", "integers of shape (n, k)", got)
+    n = indices.shape[0]
+    if not _checks.is_traced(indices):
+        _checks.number(indices, "indices", low=-1, high=n - 1)
+    indices = jnp.where((indices < 0) | (indices >= n), -1, indices)
     if weights is None:
         return indices, jnp.ones(indices.shape, jnp.result_type(float))
     weights = _checks.real(weights, "weights")
@@ -290,7 +294,7 @@ def dirichlet_energies(
         indices, s = _edges(indices, weights)
         _checks.alike(x, s, "x and weights", axes=slice(1))
         return _energies_of_lists(x, indices, s)
-    s = _checks.square(_checks.real(weights, "weights", ndim=2), "weights")
+    s = _checks.square(_checks.real(weights, "weights", ndim=2), "weights").astype(x.dtype)
     _checks.alike(x, s, "x and weights", axes=slice(1))
     return _energies_of_matrix(x, s)
 

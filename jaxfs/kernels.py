@@ -122,7 +122,7 @@ def bandwidth(
     - `squared_distances`: `(d, d)`, symmetric, nonnegative; the diagonal is not looked at.
     - `rule`: σ itself, a positive number; `Median(factor)`; or `Percentile(q, factor)`: `factor`
       times the q-th percentile of the *distances*, linearly interpolated as NumPy's. The numbers
-      may be traced; a traced `q` outside [0, 100] gives NaN.
+      may be traced; traced ones that are out of range give NaN.
     - `mask`: `(d,)`, false or 0 for points that are padding.
 
     **Returns** σ, a scalar. Where the percentile is 0 (too many pairs coincide) it is the smallest
@@ -152,9 +152,14 @@ def _sigma(d2: Float[Array, "d d"], rule: Bandwidth, present: Array) -> Float[Ar
     if isinstance(rule, Median):
         rule = Percentile(50.0, rule.factor)
     if not isinstance(rule, Percentile):
-        return jnp.asarray(rule, d2.dtype)
-    q, factor = jnp.asarray(rule.q, d2.dtype), jnp.asarray(rule.factor, d2.dtype)
+        return _positive(jnp.asarray(rule, d2.dtype))
+    q, factor = jnp.asarray(rule.q, d2.dtype), _positive(jnp.asarray(rule.factor, d2.dtype))
     return _percentile(d2, q, factor, present)
+
+
+def _positive(a: Float[Array, ""]) -> Float[Array, ""]:
+    """`a`, or NaN for a traced value that a check would have refused."""
+    return jnp.where(a > 0, a, jnp.nan)
 
 
 @jax.jit

@@ -18,7 +18,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks, _spectral
-from jaxfs._functions import ABS, EXP, INV_SQRT, LOG, POWER, SQRT, magnitude, second_from_first
+from jaxfs._functions import ABS, EXP, INV_SQRT, LOG, POWER, SQRT, second_from_first
 from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._spectral import SpectralFunction
 from jaxfs._types import ArrayLike, Scalar
@@ -107,8 +107,8 @@ def powm(a: ArrayLike, t: Scalar | ArrayLike) -> Float[Array, "*b d d"]:
     **Numerics** rounding-level negative eigenvalues count as 0, with 0^t = 0 for t > 0; a singular
     matrix to a negative power, or an indefinite one, is NaN.
 
-    **Derivatives** in `a` and in `t`, to second order, mixed ones included. For t < 1 the infinite
-    derivative inside the kernel of a singular matrix is taken as 0.
+    **Derivatives** in `a` and in `t`, to second order, mixed ones included. Inside the kernel of a
+    singular matrix the derivative for t < 1 is infinite and taken as 0, and so are all second ones.
     """
     a = _checks.square(a, "a")
     _checks.number(t, "t")
@@ -151,7 +151,7 @@ def dominant_eigenpairs(
     w = jnp.take_along_axis(w, order, axis=-1)
     v = jnp.take_along_axis(v, order[..., None, :], axis=-1)
     peak = jnp.argmax(jnp.abs(v), axis=-2, keepdims=True)
-    return w, v * jnp.sign(jnp.take_along_axis(v, peak, axis=-2))
+    return w, v * jnp.sign(jnp.take_along_axis(v, peak, axis=-2)) + 0.0 * w[..., None, :]
 
 
 def spectral_function(
@@ -170,7 +170,7 @@ def spectral_function(
     - `divided_difference`: (f(x) − f(y))/(x − y), elementwise, and f′(x) at x = y; write it without
       cancellation (for √: 1/(√x + √y)).
     - `second_divided_difference`: f[x, y, z], used by second derivatives only. By default from the
-      first, exact for functions that vary on the scale of their argument, as powers do.
+      first, for analytic f; give it for others (|x| has a kink, so `absm` does).
 
     **Derivatives** of first and second order; a third one raises `NotImplementedError`.
 
@@ -188,11 +188,7 @@ def spectral_function(
 def _spectral_function(f, first, second) -> SpectralFunction:
     """Wrapped once per function, so that compilation caches recognise it."""
     first_t = lambda a, b, t: first(a, b)  # noqa: E731
-    second_t = (
-        second_from_first(first_t, 0.1, magnitude)
-        if second is None
-        else lambda a, b, c, t: second(a, b, c)
-    )
+    second_t = second_from_first(first_t) if second is None else lambda a, b, c, t: second(a, b, c)
     return SpectralFunction(lambda w, t: f(w), first_t, second_t)
 
 

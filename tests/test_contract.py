@@ -48,8 +48,9 @@ SCORES = {
 every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES.keys())
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
-#: A few eps × scale, for answers that may be summed in another order.
-SAME = {"float32": 2e-5, "float64": 1e-11}
+#: For answers that may be summed in another order: a few eps times the condition number of what is
+#: inverted, some 10² to 10³ for kernels with a ridge of 1e-2.
+SAME = {"float32": 1e-4, "float64": 1e-12}
 
 
 def data(seed: int = 0, dtype: str = "float64") -> np.ndarray:
@@ -174,11 +175,9 @@ def test_torch_input(score):
 
 
 @every_score
-def test_lists_and_integers_are_data(score):
+def test_integers_are_data(score):
     x = np.round(10 * data()).astype(int)
-    expected = score(x.astype(float))
-    assert_close(score(x), expected, 0)
-    assert_close(score(jnp.asarray(x.tolist())), expected, 0)
+    assert_close(score(x), score(x.astype(float)), 0)
 
 
 @every_score

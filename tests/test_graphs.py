@@ -364,3 +364,21 @@ ONES, INDICES = np.ones((3, 2)), np.zeros((3, 2), int)
 def test_mistakes_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_neighbours_that_do_not_exist_are_refused_or_missing():
+    indices, x = np.array([[7], [0], [1]]), np.arange(3.0)[:, None]
+    for call in (
+        lambda i: graphs.knn_adjacency(i),
+        lambda i: graphs.dirichlet_energies(x, np.ones((3, 1)), indices=i),
+    ):
+        with pytest.raises(ValueError, match=r"indices must be in \[-1, 2\], got"):
+            call(indices)
+        missing = np.where(indices == 7, -1, indices)
+        assert np.array_equal(jax.jit(call)(indices), call(missing))
+
+
+def test_float32_samples_go_with_unweighted_neighbours():
+    x = np.random.default_rng(0).normal(size=(9, 2)).astype("float32")
+    adjacency = graphs.knn_adjacency(graphs.nearest_neighbors(x, 2).indices)
+    assert graphs.dirichlet_energies(x, adjacency).dtype == jnp.float32

@@ -571,7 +571,7 @@ def test_values_and_gradients_lower_for_every_platform(f):
         (lambda: kernels.bandwidth(np.ones((3, 2)), Median()), r"square.*\(3, 2\)"),
         (lambda: kernels.bandwidth(np.ones((2, 2)), -1.0), "bandwidth must be positive, got -1.0"),
         (lambda: kernels.bandwidth(np.ones((2, 2)), "median"), "bandwidth .*'median'"),
-        (lambda: kernels.bandwidth(np.ones((2, 2)), np.ones(2)), "bandwidth .* scalar"),
+        (lambda: kernels.bandwidth(np.ones((2, 2)), np.ones(2)), "bandwidth .* single number"),
         (lambda: kernels.bandwidth(np.ones((2, 2)), Percentile(101.0)), r"q must be in \[0, 100\]"),
         (lambda: kernels.rbf(np.ones(3), -2.0), "sigma must be at least 0, got -2.0"),
         (lambda: kernels.feature_kernel(np.ones((3, 2)), bandwidth=None), "bandwidth must be"),
@@ -586,3 +586,12 @@ def test_values_and_gradients_lower_for_every_platform(f):
 def test_mistakes_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_no_array_of_all_differences():
+    """Temporaries of distances and affinities are a few n × n arrays, and no n × n × p one."""
+    n, p = 600, 300
+    affinity = jax.jit(lambda x: kernels.self_tuning_affinity(kernels.squared_distances(x)))
+    shape = jax.ShapeDtypeStruct((n, p), jnp.float32)
+    memory = affinity.lower(shape).compile().memory_analysis()
+    assert memory.temp_size_in_bytes < 12 * 4 * n * n

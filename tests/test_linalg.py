@@ -8,6 +8,7 @@ import pytest
 import scipy.linalg
 
 from jaxfs import linalg
+from jaxfs._numerics import sinhc as _sinhc
 from tests.helpers import (
     FLOAT32_GRADIENT,
     RTOL,
@@ -78,8 +79,8 @@ def test_value_is_that_of_the_spectrum(name):
 
 
 def test_one_by_one_matrices():
-    for name, (f, expected) in FUNCTIONS.items():
-        assert_close(f(np.array([[1.7]])), expected(np.array([[1.7]])), 1e-14), name
+    for f, expected in FUNCTIONS.values():
+        assert_close(f(np.array([[1.7]])), expected(np.array([[1.7]])), 1e-14)
 
 
 def test_values_against_scipy():
@@ -198,6 +199,31 @@ def test_powm_derivatives_in_its_exponent_mixed_ones_included():
 def test_powm_of_a_singular_matrix_is_differentiable_in_its_exponent():
     a = jnp.diag(jnp.array([0.0, 1.0, 1.0, 3.0]))
     assert_derivatives(lambda t: jnp.sum(jnp.sin(linalg.powm(a, t))), 0.4, 1.0)
+
+
+def test_powm_derivative_on_the_kernel():
+    a = jnp.diag(jnp.array([0.0, 0.0, 1.0]))
+    for t, expected in ((1.0, np.eye(3)), (2.0, np.diag([0.0, 0.0, 2.0]))):
+        gradient = jax.grad(lambda a, t=t: jnp.trace(linalg.powm(a, t)))(a)
+        assert_close(gradient, expected, 1e-12)
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-16, 1e-12, 1e-8, 1e-2, 1.0])
+def test_second_derivative_of_any_function_of_clustered_eigenvalues(gap):
+    """The default second difference, of a function whose scale is not that of its argument."""
+
+    def exp(a):
+        first = lambda x, y: jnp.exp((x + y) / 2) * _sinhc((x - y) / 2)  # noqa: E731
+        return linalg.spectral_function(a, jnp.exp, first)
+
+    a = jnp.diag(jnp.array([-gap, 0.0, gap]))
+    e = jnp.asarray(symmetric(3, seed=1))
+
+    def second(f):
+        slope = lambda a: jax.jvp(f, (a,), (e,))[1]  # noqa: E731
+        return jax.jit(lambda a: jax.jvp(slope, (a,), (e,))[1])(a)
+
+    assert_close(second(exp), second(linalg.expm), 1e-7)
 
 
 def test_powm_takes_an_exponent_per_matrix():

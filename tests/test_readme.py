@@ -43,7 +43,7 @@ def test_block_runs_as_a_reader_would_run_it(code, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": ""},
         capture_output=True,
         text=True,
         timeout=300,

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 import jaxfs
-from benchmarks.timing import best, verdict
+from benchmarks.timing import best, finish, verdict
 
 BARS = {"float64": (2.7, 3.0), "float32": (1.5, 1.8)}
 
@@ -69,3 +69,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    finish()

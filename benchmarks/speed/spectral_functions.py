@@ -7,15 +7,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.timing import best, verdict
+from benchmarks.timing import best, finish, verdict
 from jaxfs import linalg
 
 BAR = 1.3
+
+
+def cubic_difference(x, y):
+    return x * x + x * y + y * y
+
+
 FUNCTIONS = {
     "sqrtm": linalg.sqrtm,
     "logm": linalg.logm,
     "powm": lambda a: linalg.powm(a, 0.3),
     "absm": linalg.absm,
+    "expm": lambda a: linalg.expm(-a),
+    "inv_sqrtm": linalg.inv_sqrtm,
+    "cube": lambda a: linalg.spectral_function(a, lambda x: x**3, cubic_difference),
 }
 
 
@@ -32,7 +41,7 @@ def measure(name: str, d: int, dtype: str) -> None:
     value, gradient = jax.jit(f), jax.jit(jax.grad(lambda a: jnp.sum(f(a))))
     reference, own, slope = best(lambda: unit(a), lambda: value(a), lambda: gradient(a))
     ratio = verdict(own / reference, BAR)
-    print(f"{dtype} d={d:5d} {name:6s} {ratio}   gradient / value {slope / own:4.2f}")
+    print(f"{dtype} d={d:5d} {name:9s} {ratio}   gradient / value {slope / own:4.2f}")
 
 
 def main() -> None:
@@ -46,3 +55,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    finish()

@@ -54,6 +54,7 @@ def broadcast(names: str, *arrays: Array, core: int = 2) -> tuple[Array, ...]:
 def along(t: Scalar | ArrayLike, *ends: Array) -> tuple[Array, ...]:
     """The position `t` on a geodesic and its ends, with batch axes broadcast to each other."""
     t = jnp.asarray(_checks.number(t, "t", low=0, high=1), ends[0].dtype)
+    t = jnp.where((t >= 0) & (t <= 1), t, jnp.nan)  # a traced one cannot be refused
     try:
         batch = jnp.broadcast_shapes(t.shape, ends[0].shape[:-2])
     except ValueError as error:

@@ -69,7 +69,8 @@ def manifest_score(
     **Returns** `(d,)`, nonnegative, larger is more different.
 
     **Numerics** RBF kernels of real data are numerically singular: with `ridge=0` a kernel that is
-    not positive definite in its dtype gives NaN; raise the ridge. A class without weight gives NaN.
+    not positive definite in its dtype gives NaN; raise the ridge. So do a class without weight and
+    options that are traced and out of range.
     `"spsd"` at the numerical rank is ill-conditioned (two correct codes differ by percents) and not
     symmetric in the classes.
 
@@ -90,6 +91,7 @@ def manifest_score(
     x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
     check_bandwidth(bandwidth)
     options = _options(x1.shape[1], geometry, ridge, rank, t)
+    bandwidth, ridge, t = _as_arrays((bandwidth, ridge, t), x1.dtype)
     return _score(x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
 
 
@@ -119,6 +121,7 @@ def manifest_from_kernels(
     """
     k1, k2 = _two_kernels(k1, k2)
     options = _options(k1.shape[-1], geometry, ridge, rank, t)
+    ridge, t = _as_arrays((ridge, t), k1.dtype)
     return _score_kernels(k1, k2, ridge, t, **options)
 
 
@@ -143,6 +146,7 @@ def manifest_operators(
     x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
     check_bandwidth(bandwidth)
     options = _options(x1.shape[1], geometry, ridge, rank, t)
+    bandwidth, ridge, t = _as_arrays((bandwidth, ridge, t), x1.dtype)
     return _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
 
 
@@ -199,6 +203,7 @@ def manifest_multiclass_score(
     _enough(x, "x")
     check_bandwidth(bandwidth)
     options = _options(x.shape[1], geometry, ridge, rank, 0.5)
+    bandwidth, ridge = _as_arrays((bandwidth, ridge), x.dtype)
     scores = _class_scores(x, y, bandwidth, ridge, weights, num_classes=num_classes, **options)
     if aggregate is None:
         return scores
@@ -264,7 +269,7 @@ def _kernel(x, bandwidth, weights):
 
 def _add_ridge(k, ridge):
     eye = jnp.broadcast_to(jnp.eye(k.shape[-1], dtype=k.dtype), k.shape)
-    return k + jnp.asarray(ridge, k.dtype) * eye
+    return k + jnp.where(ridge >= 0, ridge, jnp.nan) * eye  # a traced one cannot be refused
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -302,9 +307,14 @@ def _two_kernels(k1, k2):
 def _options(d: int, geometry: str, ridge, rank: int | None, t) -> dict[str, Any]:
     """Check the options and return the static ones, with the rank that `None` stands for."""
     _checks.option(geometry, "geometry", GEOMETRIES)
-    _checks.number(ridge, "ridge", low=0)
-    _checks.number(t, "t", low=0, high=1)
+    _checks.number(ridge, "ridge", low=0, scalar=True)
+    _checks.number(t, "t", low=0, high=1, scalar=True)
     if geometry == "spd" and rank is not None:
         raise _checks.fail("rank", 'None unless geometry="spsd"', rank)
     rank = d if rank is None else _checks.integer(rank, "rank", low=1, high=d)
     return {"geometry": geometry, "rank": rank}
+
+
+def _as_arrays(options, dtype):
+    """Numbers as arrays of one dtype: however they are spelt, they compile once."""
+    return jax.tree.map(lambda a: jnp.asarray(a, dtype), options)

@@ -7,6 +7,7 @@ import pytest
 
 import jaxfs
 from jaxfs.linalg import dominant_eigenpairs
+from jaxfs.methods import manifest
 from tests.helpers import RTOL, assert_close, assert_derivatives, rng, spd
 from tests.methods import manifest_oracle as oracle
 
@@ -235,6 +236,27 @@ def test_more_features_than_samples_in_float32():
     assert_close(low, jaxfs.manifest_score(x1, x2), 1e-3)
 
 
+def test_lists_are_data():
+    x1, x2 = two_classes()
+    expected = jaxfs.manifest_score(x1, x2)
+    assert_close(jaxfs.manifest_score(x1.tolist(), x2.tolist()), expected, 0)
+
+
+def test_every_spelling_of_an_option_compiles_once():
+    x1, x2 = two_classes(20, n1=7)
+    before = manifest._score._cache_size()
+    for one in (1, 1.0, np.float32(1), np.float64(1), jnp.ones(())):
+        jaxfs.manifest_score(x1, x2, ridge=one, t=one, bandwidth=jaxfs.Median(one))
+    assert manifest._score._cache_size() == before + 1
+
+
+def test_traced_options_out_of_range_give_nan():
+    x1, x2 = two_classes()
+    for options in ({"bandwidth": -1.0}, {"ridge": -0.5}, {"t": 1.5}):
+        score = jax.jit(lambda o: jaxfs.manifest_score(x1, x2, **o))
+        assert np.isnan(score(options)).all()
+
+
 def test_integers_are_data():
     x1, x2 = rng(0).integers(0, 255, size=(2, 10, 6))
     expected = jaxfs.manifest_score(x1.astype(float), x2.astype(float))
@@ -316,6 +338,8 @@ X, Y = np.ones((4, 3)), np.array([0, 0, 1, 1])
         (lambda: jaxfs.manifest_score(X, X, ridge=-1), r"ridge must be at least 0, got -1"),
         (lambda: jaxfs.manifest_score(X, X, t=1.5), r"t must be in \[0, 1\], got 1.5"),
         (lambda: jaxfs.manifest_score(X, X, geometry="SPD"), r"one of 'spd', 'spsd', got 'SPD'"),
+        (lambda: jaxfs.manifest_score(X, X, ridge=np.ones(3)), r"ridge must be a single number"),
+        (lambda: jaxfs.manifest_score(X, X, t=np.ones(2) / 2), r"t must be a single number"),
         (lambda: jaxfs.manifest_score(X, X, rank=2), r'rank must be None unless.*"spsd", got 2'),
         (
             lambda: jaxfs.manifest_score(X, X, rank=9, geometry="spsd"),
@@ -336,6 +360,10 @@ X, Y = np.ones((4, 3)), np.array([0, 0, 1, 1])
         (
             lambda: jaxfs.manifest_multiclass_score(X, Y, num_classes=3),
             r"each of 3 classes has samples, got none of 2",
+        ),
+        (
+            lambda: jaxfs.manifest_multiclass_score(X, Y + 2**32, num_classes=2),
+            r"y must be in 0 … 1 .*got the label 4294967296",
         ),
         (
             lambda: jaxfs.manifest_multiclass_score(X, Y * 1.0, num_classes=2),
