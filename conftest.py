@@ -7,11 +7,11 @@ environment, so a bare `pytest` is as good as `make test`.
 import os
 
 # pytest-xdist starts one worker a core. Let each also start one BLAS thread a core, and they fight
-# for the cores: a dozen gradients of matrix functions took 40 s on two cores, and 7 s pinned.
+# for the cores, and are slower than one worker alone.
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 _FLAGS = ["--xla_cpu_multi_thread_eigen=false"]
-# Tests compile much and run little: without optimisation they take a third of the time.
+# Tests compile much and run little: without optimisation they take far less time.
 # JAXFS_TEST_OPTIMIZED=1 tests the code that users run, which has passed the same tests.
 if os.environ.get("JAXFS_TEST_OPTIMIZED", "0") == "0":
     _FLAGS += [
