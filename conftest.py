@@ -12,7 +12,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 _FLAGS = ["--xla_cpu_multi_thread_eigen=false"]
 # Tests compile much and run little: without optimisation they take far less time.
-# JAXFS_TEST_OPTIMIZED=1 tests the code that users run, which has passed the same tests.
+# JAXFS_TEST_OPTIMIZED=1 tests the code as users compile it.
 if os.environ.get("JAXFS_TEST_OPTIMIZED", "0") == "0":
     _FLAGS += [
         "--xla_backend_optimization_level=0",
