@@ -15,6 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import scipy.linalg  # noqa: E402
 
+from benchmarks.timing import best  # noqa: E402
 from jaxfs import kernels  # noqa: E402
 from jaxfs._types import Median  # noqa: E402
 
@@ -22,13 +23,8 @@ SAMPLES = 100
 BAR = 0.3
 
 
-def best_of_five(f, *args) -> float:
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        jax.block_until_ready(f(*args))
-        times.append(time.perf_counter() - start)
-    return 1e3 * min(times)
+def milliseconds(f, *args) -> float:
+    return 1e3 * best(lambda: f(*args))[0]
 
 
 def compiled(f, *args):
@@ -51,7 +47,7 @@ def main() -> None:
     for d in (500, 1000, 2000):
         x64 = np.random.default_rng(0).standard_normal((SAMPLES, d))
         kernel = np.asarray(kernels.feature_kernel(x64, bandwidth=Median(1.0)))
-        eigh = best_of_five(scipy.linalg.eigh, kernel)
+        eigh = milliseconds(scipy.linalg.eigh, kernel)
         for dtype in (np.float32, np.float64):
             x = jnp.asarray(x64, dtype)
             d2 = kernels.feature_squared_distances(x)
@@ -59,9 +55,9 @@ def main() -> None:
             (whole, compile_time), (alone, _) = compiled(ours, x), compiled(search, d2)
             theirs, _ = compiled(lambda v: jnp.percentile(v, 50.0), jnp.asarray(upper))
             np.testing.assert_allclose(whole(x), np.percentile(upper, 50), rtol=1e-5)
-            t = best_of_five(whole, x)
-            times = (t, best_of_five(alone, d2), best_of_five(np.percentile, upper, 50))
-            times += (best_of_five(theirs, jnp.asarray(upper)), compile_time)
+            t = milliseconds(whole, x)
+            times = (t, milliseconds(alone, d2), milliseconds(np.percentile, upper, 50))
+            times += (milliseconds(theirs, jnp.asarray(upper)), compile_time)
             row = (d, np.dtype(dtype).name, *(f"{s:.1f}" for s in (eigh, *times)), 2 * t / eigh)
             print(("{:>9}" * 8 + "{:>13.3f}").format(*row), flush=True)
             assert 2 * t / eigh < BAR, f"d = {d}: two bandwidths took {2 * t / eigh:.2f} of eigh"
