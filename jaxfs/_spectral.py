@@ -99,6 +99,28 @@ def _apply_diagonal_jvp(fun, primals, tangents):
     return apply_diagonal(fun, a, w, v, t), tangent
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def apply_congruence(fun: SpectralFunction, p, a, w, v, t) -> Float[Array, "*b m m"]:
+    """P f(A) Pᵀ as (P V) f(w) (P V)ᵀ: two products for three, f(A) itself is not formed."""
+    del a
+    return congruence(matmul(p, v), fun.value(w, _like(t, 1)))
+
+
+@apply_congruence.defjvp
+def _apply_congruence_jvp(fun, primals, tangents):
+    p, a, w, v, t = primals
+    dp, da, _, _, dt = tangents
+
+    def product(p, a, t):
+        return matmul(p, matmul(apply(fun, a, w, v, t), jnp.matrix_transpose(p)))
+
+    if t is None:
+        _, tangent = jax.jvp(lambda p, a: product(p, a, None), (p, a), (dp, da))
+    else:
+        _, tangent = jax.jvp(product, (p, a, t), (dp, da, dt))
+    return apply_congruence(fun, p, a, w, v, t), tangent
+
+
 # ---- Df(A)[E] -----------------------------------------------------------------------------------
 
 derivative_p = Primitive("spectral_derivative")

@@ -22,7 +22,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks, _spectral
-from jaxfs._functions import POWER, POWER_LOG
+from jaxfs._functions import EXP, LOG, POWER, POWER_LOG
 from jaxfs._numerics import congruence, matmul, sinhc, symmetrize
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common
@@ -108,7 +108,7 @@ def geodesic(
     t, a, b = _common.along(t, *_same_size(a=a, b=b))
     if _affine(metric):
         chol = _cholesky(a)
-        return _unwhiten(chol, _definite(POWER, _whiten(chol, b), t))
+        return _unwhiten(POWER, chol, _whiten(chol, b), t)
     t = t[..., None, None]
     return expm((1 - t) * logm(a) + t * logm(b))
 
@@ -132,7 +132,7 @@ def exp(a: ArrayLike, s: ArrayLike, *, metric: str = "affine") -> Float[Array, "
     a, s = _same_size(a=a, s=s)
     if _affine(metric):
         chol = _cholesky(a)
-        return _unwhiten(chol, expm(_whiten(chol, s)))
+        return _unwhiten(EXP, chol, _whiten(chol, s))
     return expm(logm(a) + _derivative(logm, a, s))
 
 
@@ -157,7 +157,7 @@ def log(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Array, "
     a, b = _same_size(a=a, b=b)
     if _affine(metric):
         chol = _cholesky(a)
-        return _unwhiten(chol, logm(_whiten(chol, b)))
+        return _unwhiten(LOG, chol, _whiten(chol, b))
     log_a = logm(a)
     return _derivative(expm, log_a, logm(b) - log_a)
 
@@ -181,7 +181,7 @@ def difference(a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike = 0.5) -> Float
     """
     t, a, b = _common.along(t, *_same_size(a=a, b=b))
     chol = _cholesky(a)
-    return -0.5 * _unwhiten(chol, _definite(POWER_LOG, _whiten(chol, b), t))
+    return -0.5 * _unwhiten(POWER_LOG, chol, _whiten(chol, b), t)
 
 
 def mean(
@@ -264,16 +264,14 @@ def _whiten(chol: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Ar
     return symmetrize(solve(solve(a).mT))
 
 
-def _unwhiten(chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """L c Lᵀ for symmetric `c`."""
-    return symmetrize(matmul(chol, matmul(c, chol.mT)))
+def _unwhiten(fun, chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"], t=None):
+    """L f(c) Lᵀ for symmetric `c`; unless f is exp, NaN for a `c` that is not positive definite.
 
-
-def _definite(fun, c: Float[Array, "*b d d"], t: Float[Array, "*b"]) -> Float[Array, "*b d d"]:
-    """f(c), NaN unless definite: powers let singular matrices through, geodesics must not."""
+    Powers let singular matrices through, geodesics must not.
+    """
     w, v = eigh(c)
-    definite = jnp.all(w > 0, axis=-1)[..., None, None]
-    return jnp.where(definite, _spectral.apply(fun, c, w, v, t), jnp.nan)
+    out = symmetrize(_spectral.apply_congruence(fun, chol, c, w, v, t))
+    return out if fun is EXP else jnp.where(jnp.all(w > 0, axis=-1)[..., None, None], out, jnp.nan)
 
 
 def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
@@ -318,7 +316,7 @@ def _affine_mean_of_one(k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_i
         return s - symmetric - symmetrize(_common.weighted_sum(w, logm(matmul(e, matmul(c, e)))))
 
     s = _common.implicit_zero(gradient, jnp.zeros_like(chol))
-    return _unwhiten(chol, expm(s)), *report
+    return _unwhiten(EXP, chol, s), *report
 
 
 def _affine_step(chol: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[Array, "m"]):
