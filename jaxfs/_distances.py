@@ -35,9 +35,9 @@ def mean_point(
 ) -> Float[Array, "1 p"]:
     """The centre of the points that are present and hold no NaN, each about its own mean."""
     x = lax.stop_gradient(_regular(x, w))
-    x = x - _mean(x, jnp.broadcast_to(w, x.shape), axis=1)
-    used = present[:, None] & ~jnp.isnan(x)
-    return _coarse_mean(jnp.where(used, x, jnp.zeros_like(x)), used.astype(x.dtype), axis=0)
+    mean = _mean(x, w[None, :], axis=1)
+    used = present[:, None] & ~jnp.isnan(mean)
+    return _coarse_mean(jnp.where(used, x - mean, jnp.zeros_like(x)), used.astype(x.dtype), axis=0)
 
 
 def centred(
@@ -50,7 +50,7 @@ def centred(
     x = _regular(x, w)
     if present is not None:
         x = jnp.where(present[:, None], x, jnp.broadcast_to(centre, x.shape))
-    level = _coarse_mean(lax.stop_gradient(x - centre), jnp.broadcast_to(w, x.shape), axis=1)
+    level = _coarse_mean(lax.stop_gradient(x - centre), w[None, :], axis=1)
     # Their sum first, exact since both are coarse: x − centre alone would round a small x away.
     rest = x - (centre + level)
     weighted = rest * w[None, :]
@@ -68,12 +68,12 @@ def _regular(x: Float[Array, "n p"], w: Float[Array, "p"]) -> Float[Array, "n p"
     return jnp.where(squarable(x), x, instead)
 
 
-def _mean(x: Float[Array, "n p"], weights: Float[Array, "n p"], axis: int) -> Array:
+def _mean(x: Float[Array, "n p"], weights: Float[Array, "#n #p"], axis: int) -> Array:
     mass = jnp.sum(weights, axis=axis, keepdims=True)
     return safe_divide(jnp.sum(weights * x, axis=axis, keepdims=True), mass)
 
 
-def _coarse_mean(x: Float[Array, "n p"], weights: Float[Array, "n p"], axis: int) -> Array:
+def _coarse_mean(x: Float[Array, "n p"], weights: Float[Array, "#n #p"], axis: int) -> Array:
     """Within half a standard deviation of the weighted mean of `x`, and round in binary.
 
     A multiple of a power of two of that size: subtracting it keeps integers, and all data on a

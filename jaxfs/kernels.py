@@ -231,11 +231,11 @@ def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:
     d2 = _checks.real(squared_distances, "squared_distances")
     _checks.number(sigma, "sigma", low=0)
     scale = 2 * jnp.square(jnp.asarray(sigma, d2.dtype))
-    return _decay(d2, jnp.broadcast_to(scale, d2.shape))
+    return _decay(d2, jnp.broadcast_to(scale, (1,) * d2.ndim))
 
 
 @jax.jit
-def _decay(d2: Float[Array, "*s"], scale: Float[Array, "*s"]) -> Float[Array, "*s"]:
+def _decay(d2: Float[Array, "*s"], scale: Float[Array, "#*s"]) -> Float[Array, "*s"]:
     """exp(−d2 / scale), and its limit at scale 0.
 
     The derivative of a quotient squares its divisor, and a squared small scale is 0: so the divisor
@@ -244,9 +244,9 @@ def _decay(d2: Float[Array, "*s"], scale: Float[Array, "*s"]) -> Float[Array, "*
     """
     tiny = float(jnp.finfo(d2.dtype).tiny)
     limit = (scale < tiny) | (d2 > -2 * math.log(tiny) * scale)
-    d2_, scale = jnp.where(limit, 0.0, d2), jnp.where(limit, 1.0, scale)
+    scale = jnp.where(scale < tiny, 1.0, scale)
     unit = lax.stop_gradient(scale)
-    quotient = (d2_ / unit) / (1 + (scale - unit) / unit)
+    quotient = (jnp.where(limit, 0.0, d2) / unit) * (1 / (1 + (scale - unit) / unit))
     at_limit = jnp.where(d2 > 0, 0.0, 1.0 + lax.stop_gradient(d2))  # 1 at 0, and NaN stays NaN
     return jnp.where(limit, at_limit, jnp.exp(-quotient))
 
