@@ -206,10 +206,11 @@ def mean(
 
     **Returns** a `KarcherMean`: `mean` `(..., d, d)`; the rest `(...)`.
 
-    **Numerics** the step is θ = 2/(1 + β), β = Σ wᵢ ½ℓᵢ coth(½ℓᵢ), with ℓᵢ the logarithm of the
-    condition number of L⁻¹ Kᵢ L⁻ᵀ: the Hessian's spectrum lies in [1, β], which makes this θ the
-    best constant one, while θ = 1 diverges for matrices that are far apart. The start is the
-    log-Euclidean mean, which is already the answer when the matrices commute.
+    **Numerics** the step θ is that of Barzilai and Borwein, guarded by θ = 2/(1 + β) with
+    β = Σ wᵢ ½ℓᵢ coth(½ℓᵢ), ℓᵢ the logarithm of the condition number of L⁻¹ Kᵢ L⁻ᵀ: the Hessian's
+    spectrum lies in [1, β], which makes this the best constant step, while θ = 1 diverges for
+    matrices that are far apart. The start is the log-Euclidean mean, which is already the answer
+    when the matrices commute.
 
     **Derivatives** in `mats` and `weights`, to second order, by the implicit function theorem: the
     loop is neither unrolled nor stored. In the weight of an absent matrix that is not positive
@@ -303,7 +304,8 @@ def _affine_mean_of_one(k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_i
     k0, w0 = lax.stop_gradient((k, w))
     k0 = _common.silence(k0, w0 == 0, jnp.eye(k.shape[-1], dtype=k.dtype))
     start = _cholesky(_logeuclid_mean(k0, w0))
-    chol, *report = _common.descend(lambda chol: _affine_step(chol, k0, w0), start, max_iterations)
+    look = functools.partial(_affine_look, k=k0, w=w0)
+    chol, *report = _common.descend(look, _affine_move, start, max_iterations)
 
     # What is absent but definite stays: the derivative in its weight is not zero.
     chol_all = jnp.broadcast_to(chol, k.shape)
@@ -319,14 +321,24 @@ def _affine_mean_of_one(k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_i
     return _unwhiten(EXP, chol, s), *report
 
 
-def _affine_step(chol: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[Array, "m"]):
-    """One step of Richardson's iteration from M = L Lᵀ: the next factor, and the residual here."""
+def _affine_look(chol: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[Array, "m"]):
+    """At M = L Lᵀ: S = Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ), and steps for a Hessian whose spectrum is [1, β]."""
     lam, v = eigh(_whiten(jnp.broadcast_to(chol, k.shape), k))
     s = _common.weighted_sum(w, congruence(v, jnp.log(lam)))
     half_ell = 0.5 * jnp.log(lam[:, -1] / lam[:, 0])
     beta = jnp.sum(w * jnp.cosh(half_ell) / sinhc(half_ell))  # x coth x, and 1 at 0
-    half = matmul(chol, expm(s / (1 + beta)))  # ½ θ = 1/(1 + β)
-    return _cholesky(matmul(half, half.mT)), _common.norm(s)
+    return s, 2 / (1 + beta), jnp.ones_like(beta)
+
+
+def _affine_move(chol: Float[Array, "d d"], s: Float[Array, "d d"], step: Float[Array, ""]):
+    """L' with L'L'ᵀ = L exp(θS) Lᵀ; S, which keeps its coordinates in the frame L exp(½θS), in L'.
+
+    With S = V diag(w) Vᵀ and R = Vᵀ L⁻¹ L' the change of frame makes it Rᵀ diag(w e^{−θw}) R.
+    """
+    w, v = eigh(s)
+    there = _cholesky(symmetrize(congruence(matmul(chol, v), jnp.exp(step * w))))
+    r = lax.linalg.triangular_solve(chol, there, left_side=True, lower=True)
+    return there, congruence(matmul(r.mT, v), w * jnp.exp(-step * w))
 
 
 def _is_definite(k: Float[Array, "m d d"]) -> Bool[Array, "m"]:

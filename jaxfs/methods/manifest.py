@@ -181,9 +181,11 @@ def manifest_multiclass_score(
     binary score, so the maximum is it and the sum twice it; with `"spsd"`, which is not symmetric,
     each class has the binary score of that order.
 
-    **Numerics** a class without weight, or a mean that has not converged, gives NaN, as does a
-    kernel that is not positive definite. Labels out of range raise when `y` is concrete; traced,
-    they belong to no class.
+    **Numerics** a class without weight, or (`"spd"`) a mean that has not converged, gives NaN, as
+    does a kernel that is not positive definite. With `"spsd"` the subspaces of many classes can be
+    so far apart that their mean is neither unique nor found to rounding; the score is then taken at
+    the point reached (`spsd.mean` says how good it is). Labels out of range raise when `y` is
+    concrete; traced, they belong to no class.
 
     **Derivatives** those of `manifest_score`; the mean is differentiated implicitly. `"max"` has
     kinks where two classes tie.
@@ -256,9 +258,8 @@ def _class_scores(x, y, bandwidth, ridge, weights, *, num_classes, geometry, ran
 
 
 def _class_scores_spsd(points: spsd.SPSD):
-    mean = spsd.mean(points)
-    base = jax.tree.map(lambda a: a[None], mean.mean)
-    return jnp.where(mean.converged, spsd.absm_diagonal(spsd.log(base, points)), jnp.nan)
+    base = jax.tree.map(lambda a: a[None], spsd.mean(points).mean)
+    return spsd.absm_diagonal(spsd.log(base, points))
 
 
 def _kernel(x, bandwidth, weights):

@@ -1,0 +1,76 @@
+"""What the comparisons share: labelled ManiFeSt, rivals with their settings, a classifier."""
+
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from sklearn.feature_selection import f_classif, mutual_info_classif
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+import jaxfs
+
+#: The grid of scales of the paper's appendix D.1, and of the neighbours of its rivals.
+PERCENTILES = (5.0, 10.0, 30.0, 50.0, 70.0, 90.0, 95.0)
+NEIGHBORS = (1, 3, 5, 10, 15, 20, 30, 50, 100)
+
+Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def by_labels(x, y, **options):
+    """ManiFeSt of two labelled classes: classes as weights, so that any split has one shape."""
+    w1, w2 = (y == 0).astype(x.dtype), (y == 1).astype(x.dtype)
+    return jaxfs.manifest_score(x, x, weights1=w1, weights2=w2, **options)
+
+
+def top(scores, k: int) -> np.ndarray:
+    """The k features of largest score, the best first."""
+    scores = np.asarray(scores)
+    if np.isnan(scores).any():
+        raise ValueError("scores hold NaN")
+    return np.argsort(-scores, kind="stable")[:k]
+
+
+def svm(**options):
+    """An RBF-SVM of standardised features."""
+    return make_pipeline(StandardScaler(), SVC(**options))
+
+
+def anova(x, y) -> np.ndarray:
+    with warnings.catch_warnings(action="ignore"):  # constant features have no F
+        return np.nan_to_num(f_classif(x, y)[0])
+
+
+def mutual_information(x, y, *, neighbors: int = 3) -> np.ndarray:
+    return mutual_info_classif(x, y, n_neighbors=neighbors, random_state=0)
+
+
+def relieff(x, y, *, neighbors: int = 10) -> np.ndarray:
+    """skrebate's ReliefF: `pip install skrebate`."""
+    from skrebate import ReliefF
+
+    model = ReliefF(n_neighbors=neighbors, n_jobs=-1)
+    return model.fit(np.ascontiguousarray(x, np.float64), y).feature_importances_
+
+
+def neighbor_grid(score: Callable, y, grid: Sequence[int] = NEIGHBORS) -> list[Score]:
+    """A rival for every number of neighbours that the smallest class allows."""
+    fewest = np.bincount(y).min()
+    return [functools.partial(score, neighbors=k) for k in grid if k < fewest]
+
+
+def tuned(scores: Sequence[Score], x, y, few, k: int, *, model=None, folds: int = 3) -> np.ndarray:
+    """The top k of the setting whose features classify the training samples best.
+
+    `few` are the training samples that the scores may see; the classifier is cross-validated on all
+    of `x`, `y`, which is the training set. No test sample and no truth takes part.
+    """
+    tops = [top(score(x[few], y[few]), k) for score in scores]
+    if len(tops) == 1:
+        return tops[0]
+    model = svm() if model is None else model
+    accuracies = [cross_val_score(model, x[:, t], y, cv=folds).mean() for t in tops]
+    return tops[int(np.argmax(accuracies))]
