@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 import jaxfs
 from jaxfs.linalg import dominant_eigenpairs
@@ -36,6 +37,24 @@ def test_equals_algorithm_1(ridge, factor):
     x1, x2 = two_classes()
     got = jaxfs.manifest_score(x1, x2, bandwidth=jaxfs.Median(factor), ridge=ridge)
     assert_close(got, oracle.algorithm1(*kernels(x1, x2, factor, ridge)), 1e-9)
+
+
+def digits(dtype=np.float64):
+    """Real data with constant pixels: the images of 4 and of 9 that come with scikit-learn."""
+    x, y = load_digits(return_X_y=True)
+    return tuple((x[y == digit] / 16).astype(dtype) for digit in (4, 9))
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 1e-2])
+def test_equals_algorithm_1_on_real_data(ridge):
+    x1, x2 = digits()
+    got = jaxfs.manifest_score(x1, x2, ridge=ridge)
+    assert_close(got, oracle.algorithm1(*kernels(x1, x2, 1.0, ridge)), 1e-9)
+
+
+def test_float32_is_near_float64_on_real_data():
+    single = jaxfs.manifest_score(*digits(np.float32))
+    assert_close(single, jaxfs.manifest_score(*digits()), 1e-3)
 
 
 @pytest.mark.parametrize("t", [0.0, 0.2, 0.5, 0.9, 1.0])

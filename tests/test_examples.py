@@ -1,0 +1,63 @@
+"""The examples run as a newcomer runs them, and show what they say they show."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(name: str, folder: Path, *arguments: str) -> str:
+    """What an example prints; JAX's default settings, none of this suite's."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / name), *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def percentages(text: str) -> dict[str, float]:
+    """`name …  83.3%` for every such line, table borders left out."""
+    lines = re.findall(r"^[\s│]*(\S.*?)\s+[│ ]*([\d.]+)%", text, re.MULTILINE)
+    return {name.rstrip(" │"): float(value) for name, value in lines}
+
+
+def is_picture(path: Path) -> bool:
+    return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000
+
+
+def test_every_example_has_a_test():
+    tested = set(re.findall(r'run\("(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
+    assert tested == {path.name for path in (ROOT / "examples").glob("*.py")}
+
+
+def test_demo(tmp_path):
+    found = percentages(run("demo.py", tmp_path))
+    chosen, random, everything = found.values()
+    assert chosen > 97
+    assert chosen > random + 3
+    assert everything > 97
+    assert is_picture(tmp_path / "demo.png")
+
+
+def test_digits(tmp_path):
+    out = run("digits.py", tmp_path, "3", "8", "--output", "pixels.png")
+    assert len(re.findall(r"\(\d, \d\)", out)) == 10
+    assert is_picture(tmp_path / "pixels.png")
+
+
+def test_encoder(tmp_path):
+    out = run("encoder.py", tmp_path)
+    before, after = map(float, re.findall(r"([\d.]+) (?:before|after)", out))
+    assert after > 5 * before
+    found = percentages(out)
+    trained = found.pop("trained encoder")
+    assert len(found) == 3
+    assert trained > max(found.values()) + 5
