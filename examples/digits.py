@@ -50,7 +50,9 @@ def draw(x1: np.ndarray, x2: np.ndarray, names: tuple[int, int], path: Path) -> 
     operators = jaxfs.manifest_operators(x1, x2)
     scores = np.asarray(jaxfs.manifest_score(x1, x2))
 
-    figure, axes = plt.subplots(3, NUM_VECTORS, figsize=(2.4 * NUM_VECTORS, 8), layout="constrained")
+    figure, axes = plt.subplots(
+        3, NUM_VECTORS, figsize=(2.4 * NUM_VECTORS, 8), layout="constrained"
+    )
     for column, (x, name) in enumerate(zip((x1, x2), names, strict=True)):
         show(axes[0, column], x.mean(axis=0), f"mean image of {name}")
     show(axes[0, 2], scores, "ManiFeSt score")
