@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxfs._numerics import atanhc, eps, safe_divide, safe_log, sinhc
-from jaxfs._spectral import SpectralFunction, parameter_derivative
+from jaxfs._spectral import SpectralFunction
 
 
 def magnitude(x):
@@ -161,5 +161,32 @@ EXP = SpectralFunction(
 )
 POWER = SpectralFunction(_power, _power_first, second_from_first(_power_first, 0.1, magnitude))
 
-#: wᵗ log w, the derivative of wᵗ in t.
-POWER_LOG = parameter_derivative(POWER)
+# ---- Of two matrices a and b with a + b = R Rᵀ: functions of R⁻¹(a − b)R⁻ᵀ, inside (−1, 1) ------
+
+
+def _blend(x, t):
+    """(1 + x)^{1−t} (1 − x)^t: twice the point at `t` between 1 + x and 1 − x, each halved."""
+    return _power(1 + x, 1 - t) * _power(1 - x, t)
+
+
+def _blend_first(x, y, t):
+    """A product’s rule: (u v)[x, y] = ½ (u(x) + u(y)) v[x, y] + ½ (v(x) + v(y)) u[x, y]."""
+    rising = (_power(1 + x, 1 - t) + _power(1 + y, 1 - t)) * _power_first(1 - x, 1 - y, t)
+    falling = (_power(1 - x, t) + _power(1 - y, t)) * _power_first(1 + x, 1 + y, 1 - t)
+    return 0.5 * (falling - rising)
+
+
+def _half_way(x, t):
+    return 0.5 * _blend(x, t) * jnp.arctanh(x)
+
+
+def _half_way_first(x, y, t):
+    angle_first = 0.5 * (_log_first(1 + x, 1 + y, t) + _log_first(1 - x, 1 - y, t))
+    blends, angles = _blend(x, t) + _blend(y, t), jnp.arctanh(x) + jnp.arctanh(y)
+    return 0.25 * (blends * angle_first + angles * _blend_first(x, y, t))
+
+
+#: ½ (1 + x)^{1−t} (1 − x)^t artanh x: half the way from b to a, seen from the point at `t`.
+HALF_WAY = SpectralFunction(
+    _half_way, _half_way_first, second_from_first(_half_way_first, 0.1, lambda x: 1 - x)
+)

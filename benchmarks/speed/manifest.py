@@ -61,9 +61,7 @@ def many(dtype: str, count: int = 64, d: int = 100) -> None:
 
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
-    print(
-        "unit: one scipy.linalg.eigh in float64 of the same d; best of 5 (15 below d = 1000), compilation apart"
-    )
+    print("unit: one scipy.linalg.eigh in float64 of the same d; compilation apart")
     for dtype in BARS:
         for d in (500, 1000, 2000):
             single(d, dtype)

@@ -22,8 +22,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks, _spectral
-from jaxfs._functions import EXP, LOG, POWER, POWER_LOG
-from jaxfs._numerics import congruence, matmul, sinhc, symmetrize
+from jaxfs._functions import EXP, HALF_WAY, LOG, POWER
+from jaxfs._numerics import congruence, eps, matmul, sinhc, symmetrize
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common
 from jaxfs.geometry._common import KarcherMean
@@ -108,7 +108,7 @@ def geodesic(
     t, a, b = _common.along(t, *_same_size(a=a, b=b))
     if _affine(metric):
         chol = _cholesky(a)
-        return _unwhiten(POWER, chol, _whiten(chol, b), t)
+        return _unwhiten(POWER, chol, _whiten(chol, b), t, domain=lambda w: w > 0)
     t = t[..., None, None]
     return expm((1 - t) * logm(a) + t * logm(b))
 
@@ -165,8 +165,9 @@ def log(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Array, "
 def difference(a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike = 0.5) -> Float[Array, "*b d d"]:
     """Half the way from `b` to `a` as seen from the point M at `t` of their geodesic.
 
-    ½ (Log_M a − Log_M b) = L (−½ Cᵗ log C) Lᵀ, with a = L Lᵀ and C = L⁻¹ b L⁻ᵀ: one Cholesky factor
-    and one `eigh`. At t = ½ it is Log_M a = −Log_M b.
+    ½ (Log_M a − Log_M b) = R f(R⁻¹(a − b)R⁻ᵀ) Rᵀ, with a + b = R Rᵀ and
+    f(x) = ½ (1 + x)^{1−t} (1 − x)^t artanh x: one Cholesky factor and one `eigh`. At t = ½ it is
+    Log_M a = −Log_M b.
 
     **Arguments**
 
@@ -175,13 +176,23 @@ def difference(a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike = 0.5) -> Float
 
     **Returns** a symmetric matrix, tangent at M; `difference(b, a, 1 - t)` is its negative.
 
+    **Numerics** whitening by a + b, where `geodesic` and `log` whiten by a: the eigenvalues x of
+    the whitened difference stand for those of a⁻¹b, (1 − x)/(1 + x). `eigh` errs by eps times its
+    largest eigenvalue. Were they spread over [1/s, s], that would leave the smallest one with an
+    error of s² eps; x has s eps, and the same at both ends. On gene expression with s = 2000 this
+    is the difference between 5e-2 and 5e-5 of the top score of ManiFeSt in float32. The price is
+    that a and b must be of like scale, as kernels are. NaN where an |x| ≥ 1 − 4 eps: there one of
+    the two is not positive definite in its dtype.
+
     **Derivatives** in `a`, `b` and `t`, to second order.
 
     **Reference** eq. (3) of ManiFeSt, t = ½.
     """
     t, a, b = _common.along(t, *_same_size(a=a, b=b))
-    chol = _cholesky(a)
-    return -0.5 * _unwhiten(POWER_LOG, chol, _whiten(chol, b), t)
+    chol = _cholesky(a + b)
+    margin = 4 * eps(chol.dtype)
+    domain = lambda x: jnp.abs(x) < 1 - margin  # noqa: E731
+    return _unwhiten(HALF_WAY, chol, _whiten(chol, a - b), t, domain=domain)
 
 
 def mean(
@@ -265,14 +276,15 @@ def _whiten(chol: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Ar
     return symmetrize(solve(solve(a).mT))
 
 
-def _unwhiten(fun, chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"], t=None):
-    """L f(c) Lᵀ for symmetric `c`; unless f is exp, NaN for a `c` that is not positive definite.
+def _unwhiten(fun, chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"], t=None, domain=None):
+    """L f(c) Lᵀ for symmetric `c`; NaN unless all eigenvalues of `c` are in the domain.
 
     Powers let singular matrices through, geodesics must not.
     """
     w, v = eigh(c)
-    out = symmetrize(_spectral.apply_congruence(fun, chol, c, w, v, t))
-    return out if fun is EXP else jnp.where(jnp.all(w > 0, axis=-1)[..., None, None], out, jnp.nan)
+    if domain is not None:
+        w = jnp.where(jnp.all(domain(w), axis=-1, keepdims=True), w, jnp.nan)
+    return symmetrize(_spectral.apply_congruence(fun, chol, c, w, v, t))
 
 
 def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
