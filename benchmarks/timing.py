@@ -30,7 +30,7 @@ _missed: list[str] = []
 def verdict(value: float, bar: float) -> str:
     """`1.23 (bar 1.30)`, with a mark where the bar is missed."""
     text = f"{value:5.2f} (bar {bar:.2f}{'' if value <= bar else ', MISSED'})"
-    if value > bar:
+    if not value <= bar:  # NaN is a miss
         _missed.append(text)
     return text
 

@@ -126,6 +126,8 @@ def number(
     below = concrete <= low if open_low else concrete < low
     if np.any(below) or np.any(concrete > high) or np.any(np.isnan(concrete)):
         raise fail(name, _interval(low, high, open_low), value)
+    if np.any(np.isinf(concrete)):
+        raise fail(name, "finite", value)
     return value
 
 
@@ -189,7 +191,7 @@ def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
         if outside.size:
             expected = f"in 0 … {num_classes - 1} (num_classes = {num_classes})"
             raise fail(name, expected, f"the label {outside[0]}")
-    return jnp.asarray(y.astype(jnp.int32))
+    return jnp.asarray(y if y.dtype.itemsize > 4 else y.astype(jnp.int32))
 
 
 def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_classes: int) -> None:

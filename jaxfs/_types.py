@@ -1,7 +1,7 @@
 """Type aliases and the small records that several layers share."""
 
 import dataclasses
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
@@ -9,20 +9,38 @@ from jaxtyping import Array, Float
 
 from jaxfs import _checks
 
+_T = TypeVar("_T")
+
 #: Whatever can become a JAX array: NumPy, JAX, nested lists, array-API and DLPack arrays.
 ArrayLike: TypeAlias = Any
 #: A real number, traced or not.
 Scalar: TypeAlias = float | int | Float[Array, ""]
 
 
-def _check_leaf(value, name: str, **bounds) -> None:
-    """Check a number; let the placeholders through that JAX builds pytrees with."""
-    if isinstance(value, (str, bool, float, int, np.ndarray, np.generic, jax.Array)):
-        _checks.number(value, name, **bounds)
+@dataclass_transform(frozen_default=True)
+def _record(cls: type[_T]) -> type[_T]:
+    """A frozen dataclass that is a pytree.
+
+    Only what a caller writes is checked: JAX and Optax build others, of gradients or placeholders,
+    past `__post_init__`.
+    """
+    cls = dataclasses.dataclass(frozen=True)(cls)
+    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+
+    def flatten(record):
+        return [(jax.tree_util.GetAttrKey(n), getattr(record, n)) for n in names], None
+
+    def unflatten(_, leaves):
+        record = object.__new__(cls)
+        for name, leaf in zip(names, leaves, strict=True):
+            object.__setattr__(record, name, leaf)
+        return record
+
+    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
+    return cls
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@_record
 class Percentile:
     """Bandwidth rule: `factor` times the q-th percentile of the off-diagonal distances.
 
@@ -31,7 +49,8 @@ class Percentile:
     - `q`: in [0, 100]; linearly interpolated between order statistics, as NumPy's. May be traced.
     - `factor`: positive. May be traced.
 
-    A pytree, so that rules travel through `jit` and `vmap` as arguments or as static constants.
+    A pytree, so that rules travel through `jit`, `vmap` and `grad` as arguments, or as static
+    constants.
 
     >>> Percentile(5.0, factor=2.0)
     Percentile(q=5.0, factor=2.0)
@@ -41,12 +60,11 @@ class Percentile:
     factor: Scalar = 1.0
 
     def __post_init__(self):
-        _check_leaf(self.q, "q", low=0, high=100)
-        _check_leaf(self.factor, "factor", low=0, open_low=True)
+        _checks.number(self.q, "q", low=0, high=100)
+        _checks.number(self.factor, "factor", low=0, open_low=True)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@_record
 class Median:
     """Bandwidth rule: `factor` times the median of the off-diagonal distances.
 
@@ -59,7 +77,7 @@ class Median:
     factor: Scalar = 1.0
 
     def __post_init__(self):
-        _check_leaf(self.factor, "factor", low=0, open_low=True)
+        _checks.number(self.factor, "factor", low=0, open_low=True)
 
 
 #: σ itself, or a rule that takes it from the data.

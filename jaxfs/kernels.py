@@ -229,8 +229,9 @@ def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:
     [1.0, 0.0]
     """
     d2 = _checks.real(squared_distances, "squared_distances")
-    _checks.number(sigma, "sigma", low=0)
+    _checks.number(sigma, "sigma", low=0, scalar=True)
     scale = 2 * jnp.square(jnp.asarray(sigma, d2.dtype))
+    scale = jnp.minimum(scale, jnp.finfo(d2.dtype).max)  # where a square overflows, the kernel is 1
     return _decay(d2, jnp.broadcast_to(scale, (1,) * d2.ndim))
 
 

@@ -120,16 +120,17 @@ def descend(
 ) -> tuple[Array, Array, Array, Array]:
     """Steepest descent by steps of Barzilai and Borwein: the point and the rest of `KarcherMean`.
 
-    - `look(point)` returns T = Σ wᵢ Log(Kᵢ), the direction of descent; a step that is sure to
-      shorten it; and the longest to be tried.
+    - `look(point)` returns T = Σ wᵢ Log(Kᵢ), the direction of descent; a safe step, which shortens
+      T near the mean; and the longest to be tried.
     - `move(point, T, step)` returns the point reached, and T carried along to it.
 
     The next step is step·⟨T, T⟩/⟨T, T − T'⟩, the inverse of the curvature along the last one: on
     average it outruns the best constant step, but not at every point. Unless it set a new record,
-    the sure step is taken instead.
+    the safe step is taken instead. The point of the record is the answer.
 
     A residual ‖T‖ ≤ d·√eps leaves the sum of squares within d²·eps of its minimum; from there on,
-    four points in a row without a record are rounding. NaN ends the loop at once.
+    four points in a row without a record are rounding, and twenty are wherever they occur. NaN ends
+    the loop at once.
 
     **Reference** B. Iannazzo, M. Porcelli, *The Riemannian Barzilai–Borwein method with nonmonotone
     line search and the matrix geometric mean computation*, IMA J. Numer. Anal. 38 (2018).
@@ -137,28 +138,43 @@ def descend(
     tolerance = start.shape[-2] * math.sqrt(eps(start.dtype))
 
     def unfinished(state):
-        _, _, _, residual, record, without, iterations = state
-        rounding = (record <= tolerance) & (without >= 4)
-        ended = rounding | (residual == 0) | jnp.isnan(residual)
+        now, best, without, iterations = state
+        patience = jnp.where(best.residual <= tolerance, 4, 20)
+        ended = (without >= patience) | (now.residual == 0) | jnp.isnan(now.residual)
         return (iterations < max_iterations) & ~ended
 
     def advance(state):
-        point, tangent, step, _, record, without, iterations = state
-        point, carried = move(point, tangent, step)
-        tangent, sure, longest = look(point)
+        now, best, without, iterations = state
+        point, carried = move(now.point, now.tangent, now.step)
+        tangent, safe, longest = look(point)
         residual = norm(tangent)
         curvature = jnp.sum(carried * (carried - tangent)) / jnp.sum(carried * carried)
-        bold = jnp.where(curvature * longest > step, step / curvature, longest)
-        improved = residual < record
-        step = jnp.where(improved, jnp.clip(bold, 0.5 * sure, longest), sure)
-        record, without = jnp.minimum(residual, record), jnp.where(improved, 0, without + 1)
-        return point, tangent, step, residual, record, without, iterations + 1
+        bold = jnp.where(curvature * longest > now.step, now.step / curvature, longest)
+        improved = ~(residual >= best.residual)  # NaN too: it is to be seen
+        step = jnp.where(improved, jnp.clip(bold, 0.5 * safe, longest), safe)
+        record = _Record(
+            jnp.where(improved, point, best.point), jnp.minimum(residual, best.residual)
+        )
+        without = jnp.where(improved, 0, without + 1)
+        return _Place(point, tangent, step, residual), record, without, iterations + 1
 
-    tangent, sure, _ = look(start)
+    tangent, safe, _ = look(start)
     zero, residual = jnp.zeros((), jnp.int32), norm(tangent)
-    state = (start, tangent, sure, residual, residual, zero, zero)
-    point, _, _, residual, _, _, iterations = lax.while_loop(unfinished, advance, state)
-    return point, residual <= tolerance, iterations, residual
+    state = (_Place(start, tangent, safe, residual), _Record(start, residual), zero, zero)
+    _, best, _, iterations = lax.while_loop(unfinished, advance, state)
+    return best.point, best.residual <= tolerance, iterations, best.residual
+
+
+class _Place(NamedTuple):
+    point: Array
+    tangent: Array
+    step: Array
+    residual: Array
+
+
+class _Record(NamedTuple):
+    point: Array
+    residual: Array
 
 
 def implicit_zero(field: Callable[[Array], Array], zero: Array) -> Array:

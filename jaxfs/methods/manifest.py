@@ -30,7 +30,11 @@ AGGREGATES = ("max", "sum")
 
 
 class ManifestOperators(NamedTuple):
-    """The kernels of two classes, ridge included, their mean and their difference; all `(d, d)`."""
+    """The kernels of two classes, their mean and their difference; all `(d, d)`.
+
+    With `geometry="spd"` the kernels have their ridge. With `"spsd"` they are whole, while mean and
+    difference are those of their leading parts of the same rank.
+    """
 
     kernel1: Float[Array, "d d"]
     kernel2: Float[Array, "d d"]
@@ -56,7 +60,8 @@ def manifest_score(
 
     - `x1`, `x2`: `(n1, d)` and `(n2, d)`, the samples of the two classes; d ≥ 2, one dtype.
     - `bandwidth`: σ of the feature kernels, the same number for both classes, or a rule applied to
-      each class: `Median(factor)`, `Percentile(q, factor)`.
+      each class: `Median(factor)`, `Percentile(q, factor)`. Two features have but one distance:
+      with a rule their kernels are alike and the score is 0 to rounding.
     - `geometry`: static. `"spd"`: both kernels plus `ridge`·I, Algorithm 1. `"spsd"`: Algorithm 2
       on the leading `rank` eigenvectors; `ridge` is then not used.
     - `ridge`: nonnegative; 0 is the paper's score. The kernels have ones on their diagonal.
@@ -76,9 +81,10 @@ def manifest_score(
 
     **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`: exact for `"spd"`, duplicated features
     included; identical classes are a kink, with a finite subgradient. For `"spsd"`: exact for a
-    fixed rank with a spectral gap there, finite otherwise.
+    fixed rank with a spectral gap there; otherwise finite, but without meaning and possibly huge.
 
-    **Cost** one Cholesky and two `eigh` of size d; memory 8 d×d arrays.
+    **Cost** `"spd"`: one Cholesky and two `eigh` of size d. `"spsd"`: two `eigh` of size d, then
+    decompositions of k×k matrices, k the rank, which is d for `rank=None`.
 
     Features 0 and 1 move together in the first class and against each other in the second:
 
@@ -108,8 +114,8 @@ def manifest_from_kernels(
 
     **Arguments**
 
-    - `k1`, `k2`: `(d, d)`, symmetric; the method is not limited to Gaussian kernels. `ridge` is in
-      their units.
+    - `k1`, `k2`: `(d, d)`, symmetric (of others the symmetric part is taken) and of like scale; the
+      method is not limited to Gaussian kernels. `ridge` is in their units.
     - the others: as in `manifest_score`.
 
     **Returns** `(d,)`.
@@ -190,7 +196,7 @@ def manifest_multiclass_score(
     **Derivatives** those of `manifest_score`; the mean is differentiated implicitly. `"max"` has
     kinks where two classes tie.
 
-    **Cost** C `eigh` of size d per iteration of the mean (10 to 30), and 2 C more.
+    **Cost** C `eigh` of size d per iteration of the mean (10 to 35), and 3 C more.
 
     **Reference** appendix C.
     """
@@ -247,7 +253,7 @@ def _class_scores(x, y, bandwidth, ridge, weights, *, num_classes, geometry, ran
         members = members * weights[None, :]
     kernels = jax.vmap(lambda w: _kernel(x, bandwidth, w))(members)
     if geometry == "spsd":
-        return _class_scores_spsd(spsd.factor(kernels, rank))
+        return _class_scores_spsd(spsd.factor(kernels, rank), num_classes)
     kernels = _add_ridge(kernels, ridge)
     if num_classes == 2:  # Log_M K₂ = −Log_M K₁, in closed form
         score = absm_diagonal(spd.difference(kernels[0], kernels[1], 0.5))
@@ -257,15 +263,20 @@ def _class_scores(x, y, bandwidth, ridge, weights, *, num_classes, geometry, ran
     return jnp.where(mean.converged, scores, jnp.nan)
 
 
-def _class_scores_spsd(points: spsd.SPSD):
+def _class_scores_spsd(points: spsd.SPSD, num_classes: int):
+    if num_classes == 2:  # both orders, at one mean, in closed form
+        swapped = jax.tree.map(lambda a: a[::-1], points)
+        return spsd.absm_diagonal(spsd.difference(points, swapped))
     base = jax.tree.map(lambda a: a[None], spsd.mean(points).mean)
     return spsd.absm_diagonal(spsd.log(base, points))
 
 
 def _kernel(x, bandwidth, weights):
-    """The feature kernel of one class; NaN for a class without weight, which has no kernel."""
+    """The feature kernel of one class; NaN without weight, and for (traced) negative weights."""
     kernel = feature_kernel(x, bandwidth=bandwidth, weights=weights)
-    return kernel if weights is None else jnp.where(jnp.any(weights > 0), kernel, jnp.nan)
+    if weights is None:
+        return kernel
+    return jnp.where(jnp.any(weights > 0) & jnp.all(weights >= 0), kernel, jnp.nan)
 
 
 def _add_ridge(k, ridge):
@@ -297,7 +308,7 @@ def _enough(x, name: str) -> None:
 
 
 def _two_kernels(k1, k2):
-    k1, k2 = _checks.square(k1, "k1"), _checks.square(k2, "k2")
+    k1, k2 = (_checks.square(_checks.real(k, n), n) for k, n in ((k1, "k1"), (k2, "k2")))
     for k, name in ((k1, "k1"), (k2, "k2")):
         if k.ndim != 2 or k.shape[-1] < 2:
             raise _checks.fail(name, "(d, d) with d ≥ 2 features", f"shape {k.shape}")
