@@ -84,7 +84,8 @@ def manifest_score(
     fixed rank with a spectral gap there; otherwise finite, but without meaning and possibly huge.
 
     **Cost** `"spd"`: one Cholesky and two `eigh` of size d. `"spsd"`: two `eigh` of size d, then
-    decompositions of k×k matrices, k the rank, which is d for `rank=None`.
+    decompositions of k×k matrices, k the rank, which is d for `rank=None`. Memory for `"spd"`: six
+    d×d arrays, and two of workspace in `eigh`.
 
     Features 0 and 1 move together in the first class and against each other in the second:
 
@@ -223,7 +224,7 @@ def manifest_multiclass_score(
 
 @functools.partial(jax.jit, static_argnames=("geometry", "rank"))
 def _score(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, rank):
-    k1, k2 = _kernel(x1, bandwidth, weights1), _kernel(x2, bandwidth, weights2)
+    k1, k2 = _kernels(x1, x2, bandwidth, weights1, weights2)
     return _score_kernels(k1, k2, ridge, t, geometry=geometry, rank=rank)
 
 
@@ -236,7 +237,7 @@ def _score_kernels(k1, k2, ridge, t, *, geometry, rank):
 
 @functools.partial(jax.jit, static_argnames=("geometry", "rank"))
 def _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, rank):
-    k1, k2 = _kernel(x1, bandwidth, weights1), _kernel(x2, bandwidth, weights2)
+    k1, k2 = _kernels(x1, x2, bandwidth, weights1, weights2)
     if geometry == "spd":
         k1, k2 = _add_ridge(k1, ridge), _add_ridge(k2, ridge)
         return ManifestOperators(k1, k2, spd.geodesic(k1, k2, t), spd.difference(k1, k2, t))
@@ -269,6 +270,16 @@ def _class_scores_spsd(points: spsd.SPSD, num_classes: int):
         return spsd.absm_diagonal(spsd.difference(points, swapped))
     base = jax.tree.map(lambda a: a[None], spsd.mean(points).mean)
     return spsd.absm_diagonal(spsd.log(base, points))
+
+
+def _kernels(x1, x2, bandwidth, weights1, weights2):
+    """Both kernels, one after the other, so that the second reuses the first's working memory.
+
+    Left to itself XLA computes them at once. An entry of a Gaussian kernel never exceeds 1: the
+    condition is always false, but only the first kernel can tell.
+    """
+    k1 = _kernel(x1, bandwidth, weights1)
+    return k1, _kernel(jnp.where(k1[0, 0] > 2, jnp.zeros_like(x2), x2), bandwidth, weights2)
 
 
 def _kernel(x, bandwidth, weights):
