@@ -1,6 +1,8 @@
 """Which bandwidth, ridge and geometry should ManiFeSt have by default? Nested cross-validation.
 
-    JAXFS_DATA=… python -m benchmarks.defaults.manifest [DATA SET …]
+    JAXFS_DATA=… python -m benchmarks.defaults.manifest [--keep FOLDER] [DATA SET …]
+
+With `--keep` every finished data set is kept in that folder, and not computed again.
 
 For every outer fold, each setting is judged by inner folds of the outer training part alone: score,
 take the best 5, 10, 20 and 50 features, fit an RBF-SVM, accuracy on the inner validation part. The
@@ -16,12 +18,14 @@ them, labels unseen; of COIL20 every third pixel both ways. Madelon keeps its 50
 standardised as in the paper, over all samples.
 """
 
+import argparse
 import concurrent.futures
 import functools
 import multiprocessing
 import os
-import sys
+import pickle
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -201,13 +205,29 @@ def report(results, names) -> None:
             print(f"{label:32s}{shown}{100 * row.mean():9.2f}")
 
 
+def kept(name: str, dtype: str, folder: Path | None):
+    """`one`, or what an earlier run of it has left in the folder."""
+    if folder is None:
+        return one(name, dtype)
+    path = folder / f"manifest-{name.replace('/', '-')}-{dtype}.pickle"
+    if path.exists():
+        return pickle.loads(path.read_bytes())
+    result = one(name, dtype)
+    path.write_bytes(pickle.dumps(result))
+    return result
+
+
 def main() -> None:
-    names = tuple(sys.argv[1:]) or DATA
-    jobs = [(n, d) for d in DTYPES for n in names]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", default=DATA)
+    parser.add_argument("--keep", type=Path)
+    arguments = parser.parse_args()
+    names = tuple(arguments.names)
+    jobs = [(n, d, arguments.keep) for d in DTYPES for n in names]
     context = multiprocessing.get_context("spawn")
     results = []
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
-        for future in concurrent.futures.as_completed([pool.submit(one, *job) for job in jobs]):
+        for future in concurrent.futures.as_completed([pool.submit(kept, *job) for job in jobs]):
             results.append(future.result())
             name, dtype, shape, seconds, *_ = results[-1]
             print(f"{name} {dtype}: {shape[0]} × {shape[1]}, {seconds:.0f} s", flush=True)
