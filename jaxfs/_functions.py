@@ -101,12 +101,13 @@ def _power_first(a, b, t):
 
     At a = b = 0 it is 0 for t > 1 and 1 for t = 1; for t < 1 it is infinite and taken as 0.
     """
-    a, b, t = jnp.broadcast_arrays(a, b, t)
     z = safe_divide(a - b, a + b)
     near = (jnp.abs(z) < 0.5) & (a > 0)
     z = jnp.where(near, z, 0.0)
     u = z * atanhc(z)
-    log_mean = 0.5 * (jnp.log(jnp.where(near, a, 1.0)) + jnp.log(jnp.where(near, b, 1.0)))
+    # One node at a time: before they meet, they are vectors.
+    log_a, log_b = (jnp.log(jnp.where(x > 0, x, jnp.ones_like(x))) for x in (a, b))
+    log_mean = 0.5 * (log_a + log_b)
     close = jnp.exp((t - 1) * log_mean) * t * sinhc(t * u) / sinhc(u)
     far = safe_divide(_power(a, t) - _power(b, t), jnp.where(near, 0.0, a - b))
     far = jnp.where((a == 0) & (b == 0) & (t == 1), jnp.ones_like(far), far)
