@@ -76,6 +76,8 @@ def manifest_score(
     **Numerics** RBF kernels of real data are numerically singular: with `ridge=0` a kernel that is
     not positive definite in its dtype gives NaN; raise the ridge. So do a class without weight and
     options that are traced and out of range.
+    At the default ridge float32 was within 1e-4 of float64, relative to the top score, on six real
+    data sets of up to 2500 features (`benchmarks/precision/manifest.py`).
     `"spsd"` at the numerical rank is ill-conditioned (two correct codes differ by percents) and not
     symmetric in the classes.
 
