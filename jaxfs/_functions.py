@@ -171,7 +171,7 @@ def _blend(x, t):
 
 
 def _blend_first(x, y, t):
-    """A product’s rule: (u v)[x, y] = ½ (u(x) + u(y)) v[x, y] + ½ (v(x) + v(y)) u[x, y]."""
+    """The rule for products: (u v)[x, y] = ½ (u(x) + u(y)) v[x, y] + ½ (v(x) + v(y)) u[x, y]."""
     rising = (_power(1 + x, 1 - t) + _power(1 + y, 1 - t)) * _power_first(1 - x, 1 - y, t)
     falling = (_power(1 - x, t) + _power(1 - y, t)) * _power_first(1 + x, 1 + y, 1 - t)
     return 0.5 * (falling - rising)

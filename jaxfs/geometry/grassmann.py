@@ -321,7 +321,7 @@ def _mean_of_one(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iteratio
 
 
 def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]):
-    """Σ wᵢ log(M, Gᵢ), and steps: 1 is sure, since positive curvature keeps the Hessian below 1.
+    """Σ wᵢ log(M, Gᵢ), and steps: 1 is safe, since positive curvature keeps the Hessian below 1.
 
     It has no positive lower bound; the longest step reaches a unit distance, or 100 near the mean.
     """
