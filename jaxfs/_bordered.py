@@ -1,0 +1,155 @@
+"""The eigen-system of an arrowhead matrix: a diagonal with one row and column added.
+
+The eigenvalues are the zeros of the secular function (eq. 21 of the GC / GKL paper)
+
+    f(λ) = λ − c + Σ_i q_i² / (d_i − λ),
+
+one between each two neighbouring poles d_i and one beyond either end. Each is found as an offset
+from its nearest pole, so that its distance to *every* pole is known to full relative accuracy;
+from these distances the one arrowhead matrix that has exactly these eigenvalues is written down,
+and its eigenvectors, which are then orthogonal to rounding however the eigenvalues cluster (M. Gu,
+S. Eisenstat, SIAM J. Matrix Anal. Appl. 16, 1995). The paper normalises q_i/(λ − d_i) itself, and
+loses orthogonality where eigenvalues are close.
+
+Deflation without branches: equal poles are taken apart, and zero q_i are made nonzero, by eps/n of
+the norm of the matrix. The distances between poles carry that shift exactly, so it is a backward
+error below rounding.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs._numerics import eps, safe_divide
+
+_MAX_STEPS = 60
+
+
+class _Poles(NamedTuple):
+    """Poles between which each root lies, the outermost two without weight."""
+
+    distance: Float[Array, "m k"]  # from each root's own pole to every pole
+    weight: Float[Array, "k"]  # q²
+    own: Float[Array, "m"]  # the pole from which the root is measured
+    on_left: Bool[Array, "m k"]  # poles below the root
+
+
+def arrowhead(
+    d: Float[Array, "n"], q: Float[Array, "n"], c: Float[Array, ""]
+) -> tuple[Float[Array, "m"], Float[Array, "m m"]]:
+    """Eigenvalues, ascending, and eigenvectors of [[diag d, q], [qᵀ, c]], d ascending."""
+    size = jnp.max(jnp.abs(jnp.concat([d, q, c[None]])))
+    size = jnp.where(size > 0, size, 1)
+    w, v = _unit_arrowhead(d / size, q / size, c / size)
+    return w * size, v
+
+
+def _unit_arrowhead(d, q, c):
+    n = d.shape[0]
+    tiny = eps(d.dtype) / n
+    q = jnp.where(q < 0, jnp.minimum(q, -tiny), jnp.maximum(q, tiny))
+    apart = tiny * jnp.arange(n, dtype=d.dtype)
+    reach = jnp.linalg.norm(q) + 1
+    ends = jnp.minimum(d[0], c) - reach, jnp.maximum(d[-1], c) + reach
+    # Poles in two parts, so that their differences keep the shift: d_i + i·tiny.
+    pole = jnp.concat([ends[0][None], d, ends[1][None]])
+    shift = jnp.pad(apart, 1)
+    weight = jnp.pad(q * q, 1)
+    gap = (pole[1:] - pole[:-1]) + (shift[1:] - shift[:-1])
+
+    index = jnp.arange(n + 1)
+    on_left = jnp.arange(n + 2)[None, :] <= index[:, None]
+
+    def poles(origin: Int[Array, "m"]) -> _Poles:
+        distance = (pole[None, :] - pole[origin][:, None]) + (
+            shift[None, :] - shift[origin][:, None]
+        )
+        return _Poles(distance, weight, pole[origin] + shift[origin], on_left)
+
+    left = poles(index)
+    above = _secular(left, 0.5 * gap, c)[0] < 0  # at the middle: then the root is nearer its right
+    origin = jnp.where(above, index + 1, index)
+    # The outermost poles have no weight: measure from the true ones.
+    origin = jnp.clip(origin, 1, n)
+    own = poles(origin)
+    root = _solve(own, gap, above, c)
+
+    # λ_j − d_i, to full relative accuracy.
+    away = root[:, None] - own.distance[:, 1:-1]
+    q = jnp.where(q < 0, -1.0, 1.0) * _consistent(away, d, apart)
+    v = jnp.concat([q[:, None] / away.T, jnp.ones((1, n + 1), d.dtype)])
+    v = v / jnp.linalg.norm(v, axis=0)[None]
+    return own.own + root, v
+
+
+def _secular(p: _Poles, root, c):
+    """f, its two sums' derivatives (poles on the left, on the right), and the size of its terms."""
+    inverse = safe_divide(jnp.ones_like(p.distance), p.distance - root[:, None])
+    term = p.weight[None] * inverse
+    slope = term * inverse
+    base = root + (p.own - c)
+    value = base + jnp.sum(term, axis=1)
+    slope_left = jnp.sum(jnp.where(p.on_left, slope, 0), axis=1)
+    slope_right = jnp.sum(jnp.where(p.on_left, 0, slope), axis=1)
+    return value, slope_left, slope_right, jnp.abs(base) + jnp.sum(jnp.abs(term), axis=1)
+
+
+def _solve(p: _Poles, gap, above, c):
+    """All roots at once: rational interpolation with the two neighbouring poles, in a bracket.
+
+    f is replaced by r + s/(a − λ) + t/(b − λ) with the same value and slopes, whose zero solves a
+    quadratic. What leaves the bracket is replaced by its middle.
+    """
+    index = jnp.arange(gap.shape[0])[:, None]
+    to_left = jnp.take_along_axis(p.distance, index, axis=1)[:, 0]
+    to_right = jnp.take_along_axis(p.distance, index + 1, axis=1)[:, 0]
+    middle = to_left + 0.5 * gap
+    low, high = jnp.where(above, middle, to_left), jnp.where(above, to_right, middle)
+
+    def step(state):
+        root, low, high, count, _ = state
+        value, slope_left, slope_right, size = _secular(p, root, c)
+        low = jnp.where(value < 0, root, low)
+        high = jnp.where(value > 0, root, high)
+        a, b = to_left - root, to_right - root
+        # The linear term's slope goes with the left poles.
+        slope_left = slope_left + 1
+        linear = (a + b) * value - a * b * (slope_left + slope_right)
+        constant = a * b * value
+        square = value - a * slope_left - b * slope_right
+        radical = jnp.sqrt(jnp.maximum(linear**2 - 4 * constant * square, 0))
+        eta = jnp.where(
+            linear <= 0,
+            safe_divide(linear - radical, 2 * square),
+            safe_divide(2 * constant, linear + radical),
+        )
+        new = root + eta
+        inside = (new > low) & (new < high)
+        new = jnp.where(inside, new, 0.5 * (low + high))
+        done = jnp.abs(value) <= eps(root.dtype) * size
+        new = jnp.where(done, root, new)
+        settled = done | (jnp.abs(new - root) <= eps(root.dtype) * jnp.abs(root))
+        return new, low, high, count + 1, jnp.all(settled)
+
+    def unfinished(state):
+        return ~state[4] & (state[3] < _MAX_STEPS)
+
+    start = (0.5 * (low + high), low, high, 0, jnp.asarray(False))
+    return lax.while_loop(unfinished, step, start)[0]
+
+
+def _consistent(away: Float[Array, "m n"], d, apart) -> Float[Array, "n"]:
+    """|q_i| of the arrowhead matrix whose eigenvalues the roots are exactly.
+
+    q_i² = Π_j |λ_j − d_i| / Π_{k≠i} |d_k − d_i|: below d_i the pairs (λ_k, d_k), above it
+    (λ_{k+1}, d_k), and λ_i, λ_{i+1} around it.
+    """
+    n = d.shape[0]
+    between = (d[:, None] - d[None, :]) + (apart[:, None] - apart[None, :])  # d_k − d_i
+    k, i = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
+    paired = jnp.where(k < i, away[:-1], away[1:])
+    ratio = jnp.where(k == i, 1, paired / jnp.where(k == i, 1, between))
+    around = jnp.diagonal(away[:-1]) * jnp.diagonal(away[1:])
+    return jnp.sqrt(jnp.abs(around) * jnp.abs(jnp.prod(ratio, axis=0)))
