@@ -6,6 +6,11 @@ from jaxfs import kernels as kernels
 from jaxfs import linalg as linalg
 from jaxfs._types import Median as Median
 from jaxfs._types import Percentile as Percentile
+from jaxfs._types import Selection as Selection
+from jaxfs.methods.gaussian import gc_objective as gc_objective
+from jaxfs.methods.gaussian import gc_select as gc_select
+from jaxfs.methods.gaussian import gkl_objective as gkl_objective
+from jaxfs.methods.gaussian import gkl_select as gkl_select
 from jaxfs.methods.manifest import ManifestOperators as ManifestOperators
 from jaxfs.methods.manifest import manifest_from_kernels as manifest_from_kernels
 from jaxfs.methods.manifest import manifest_multiclass_score as manifest_multiclass_score

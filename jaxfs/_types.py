@@ -1,11 +1,11 @@
 """Type aliases and the small records that several layers share."""
 
 import dataclasses
-from typing import Any, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
 
@@ -94,3 +94,16 @@ def check_bandwidth(rule: Bandwidth) -> None:
         if not isinstance(rule, (float, int, np.ndarray, np.generic, jax.Array)):
             raise _checks.fail("bandwidth", "a positive number, Median or Percentile", repr(rule))
         _checks.number(rule, "bandwidth", low=0, open_low=True, scalar=True)
+
+
+class Selection(NamedTuple):
+    """Features in the order they were chosen.
+
+    `indices (k,)`: −1 where there was nothing left to choose, and throughout for data with NaN.
+    `objective (k,)`: the criterion of the features chosen so far. `saturated_at`: how many were
+    chosen before the criterion could no longer tell candidates apart; k if it always could.
+    """
+
+    indices: Int[Array, "k"]
+    objective: Float[Array, "k"]
+    saturated_at: Int[Array, ""]

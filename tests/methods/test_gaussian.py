@@ -1,0 +1,316 @@
+"""GC and GKL against formulas from scratch; what they promise on copies, constants, few samples."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+
+import jaxfs
+from jaxfs.methods._gaussian_search import RIDGE
+from tests.helpers import assert_close, assert_derivatives, rng
+from tests.methods import gaussian_oracle as oracle
+
+CRITERIA = [
+    (jaxfs.gc_select, jaxfs.gc_objective, oracle.gc, "mi"),
+    (jaxfs.gc_select, jaxfs.gc_objective, oracle.gc, "entropy"),
+    (jaxfs.gkl_select, jaxfs.gkl_objective, oracle.gkl, "mi"),
+    (jaxfs.gkl_select, jaxfs.gkl_objective, oracle.gkl, "entropy"),
+]
+every_criterion = pytest.mark.parametrize(
+    ("select", "objective_of", "formula", "objective"),
+    CRITERIA,
+    ids=["GC.MI", "GC.E", "GKL.MI", "GKL.E"],
+)
+both_selectors = pytest.mark.parametrize("select", [jaxfs.gc_select, jaxfs.gkl_select])
+K = 12
+
+
+def mixture(seed: int, n: int = 300, d: int = 16, num_classes: int = 3, apart: float = 0.3):
+    """Correlated features, classes of other means and spreads and unequal sizes."""
+    r = rng(seed)
+    y = r.choice(num_classes, n, p=r.dirichlet(5 * np.ones(num_classes)))
+    turn = r.normal(size=(num_classes, d, d)) / d + np.eye(d)
+    x = np.einsum("nd,nde->ne", r.normal(size=(n, d)), turn[y])
+    return x * r.uniform(0.5, 2, d) + apart * r.normal(size=(num_classes, d))[y], y
+
+
+@functools.cache
+def dataset(name: str):
+    """x, y and a ridge; some real ones with a spread of the features' own, none equal."""
+    if name.startswith("mixture"):
+        seed = int(name.split()[1])
+        num_classes = 2 + seed % 3
+        x, y = mixture(seed, num_classes=num_classes, apart=0.1 + 0.1 * seed)
+        return x, y, [0.0, 0.05][seed % 2]
+    loaders = {"breast": load_breast_cancer, "wine": load_wine, "iris": load_iris}
+    if name == "digits":
+        x, y = load_digits(return_X_y=True)
+        return x[::4, 8:40] / 16, y[::4], 0.01
+    x, y = loaders[name](return_X_y=True)
+    return x / x.std(axis=0) * np.linspace(0.5, 2, x.shape[1]), y, 0.1
+
+
+NAMES = [*(f"mixture {seed}" for seed in range(7)), "breast", "wine", "iris", "digits"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@every_criterion
+def test_selects_what_the_formulas_select(select, objective_of, formula, objective, name):
+    """K features, float64 to 1e-9; float32 the same, or another one within its rounding."""
+    x, y, ridge = dataset(name)
+    num_classes, k = y.max() + 1, min(K, x.shape[1])
+    p, mix = oracle.groups(x, y, num_classes, ridge)
+    indices, values, margins = oracle.greedy(lambda s: formula(p, mix, s, objective), k, x.shape[1])
+    options = {"num_classes": num_classes, "objective": objective, "ridge": ridge}
+    got = select(x, y, k, **options)
+    # Where the criterion is saturated, or another candidate is as good, the choice is free.
+    sure = min(k, int(got.saturated_at), int(np.argmax([*(margins < 1e-10), True])))
+    assert sure >= 1
+    np.testing.assert_array_equal(got.indices[:sure], indices[:sure])
+    np.testing.assert_allclose(got.objective[:sure], values[:sure], atol=1e-9, rtol=1e-9)
+    after = [formula(p, mix, np.asarray(got.indices[: i + 1]), objective) for i in range(k)]
+    np.testing.assert_allclose(got.objective, after, atol=1e-9, rtol=1e-9)
+    subset = objective_of(x, y, got.indices, **options)
+    np.testing.assert_allclose(subset, after[-1], atol=1e-9, rtol=1e-9)
+
+    single = select(x.astype("float32"), y, k, **options)
+    assert single.objective.dtype == np.float32
+    sure = min(sure, int(single.saturated_at))
+    for i in np.flatnonzero(np.asarray(single.indices[:sure]) != indices[:sure])[:1]:
+        other = formula(p, mix, [*indices[:i], int(single.indices[i])], objective)
+        assert values[i] - other <= 2e-5 * max(1, abs(values[i])), "not a tie within rounding"
+
+
+@both_selectors
+def test_shrinkage_and_weights(select):
+    x, y = mixture(1)
+    weights = rng(2).integers(0, 4, len(y)).astype(float)
+    formula = oracle.gc if select is jaxfs.gc_select else oracle.gkl
+    p, mix = oracle.groups(x, y, 3, 0.1, 0.3, weights)
+    expected, values, _ = oracle.greedy(lambda s: formula(p, mix, s, "mi"), 6, x.shape[1])
+    got = select(x, y, 6, num_classes=3, objective="mi", ridge=0.1, shrinkage=0.3, weights=weights)
+    np.testing.assert_array_equal(got.indices, expected)
+    np.testing.assert_allclose(got.objective, values, rtol=1e-9)
+
+
+def test_the_default_ridge_is_a_multiple_of_the_mean_variance():
+    x, y = mixture(3)
+    x[:, 5] = 7.0
+    variance = np.delete(x, 5, axis=1).var(axis=0).mean()
+    expected = jaxfs.gc_select(x, y, 5, num_classes=3, ridge=RIDGE * variance)
+    got = jaxfs.gc_select(x, y, 5, num_classes=3)
+    np.testing.assert_array_equal(got.indices, expected.indices)
+    np.testing.assert_allclose(got.objective, expected.objective, rtol=1e-12)
+
+
+def synthetic(key, n: int):
+    """Section 5.1: X2 tells the class only with X1, X5 only with X4; X3 is noise."""
+    y = jax.random.bernoulli(jax.random.fold_in(key, 0), 0.5, (n,))
+    z = jax.random.normal(jax.random.fold_in(key, 1), (n, 5))
+    one = y.astype(z.dtype)
+    sign = 2 * one - 1
+    x1, x4 = z[:, 0] + 0.1 * one, z[:, 3] + 0.1 * one
+    columns = [x1, sign * x1 + z[:, 1], z[:, 2], x4, sign * x4 + z[:, 4]]
+    return jnp.stack(columns, axis=1), y.astype(jnp.int32)
+
+
+@pytest.mark.parametrize(
+    ("select", "objective", "first"),
+    [
+        (jaxfs.gc_select, "mi", (0, 3)),
+        (jaxfs.gkl_select, "mi", (0, 3)),
+        (jaxfs.gkl_select, "entropy", (1, 4)),
+    ],
+    ids=["GC.MI", "GKL.MI", "GKL.E"],
+)
+def test_jointly_informative_pairs_are_found(select, objective, first):
+    """Section 5.1, vmapped over data sets; 200 sets of 25 000 are in `benchmarks/papers/`."""
+
+    @jax.jit
+    @jax.vmap
+    def run(key):
+        x, y = synthetic(key, 10_000)
+        return select(x, y, 5, num_classes=2, objective=objective, ridge=0.0).indices
+
+    orders = np.asarray(run(jax.random.split(jax.random.key(0), 8)))
+    partner = {0: 1, 1: 0, 3: 4, 4: 3}
+    assert np.mean(np.isin(orders[:, 0], first)) >= 0.75
+    for order in orders:
+        assert order[1] == partner[order[0]]
+        assert order[-1] == 2
+
+
+# ---- Saturation and the fallback ----------------------------------------------------------------
+
+
+def easy(num_classes: int = 3, n: int = 240, d: int = 8):
+    """Classes so far apart that a few features say everything."""
+    r = rng(5)
+    y = np.arange(n) % num_classes
+    return r.normal(size=(n, d)) + 8 * r.normal(size=(num_classes, d))[y], y
+
+
+def test_saturation_is_reported_and_wilks_goes_on():
+    x, y = easy()
+    got = jaxfs.gc_select(x, y, 6, num_classes=3, ridge=0.01)
+    at = int(got.saturated_at)
+    assert 1 <= at < 6
+    p, mix = oracle.groups(x, y, 3, 0.01)
+    chosen = np.asarray(got.indices).tolist()
+    for step in range(6):
+        left = [j for j in range(x.shape[1]) if j not in chosen[:step]]
+        is_saturated = all(oracle.saturated(p, mix, [*chosen[:step], j]) for j in left)
+        assert is_saturated or step < at
+        if step >= at:
+            values = [oracle.wilks(p, mix, [*chosen[:step], j]) for j in left]
+            assert chosen[step] == left[int(np.argmax(values))]
+    entropy_of_labels = np.log(3)
+    np.testing.assert_allclose(got.objective[at:], entropy_of_labels, rtol=1e-12)
+
+
+def test_the_other_fallbacks():
+    x, y = easy()
+    options = {"num_classes": 3, "ridge": 0.01}
+    wilks = jaxfs.gc_select(x, y, 6, **options)
+    at = int(wilks.saturated_at)
+    stopped = jaxfs.gc_select(x, y, 6, fallback="stop", **options)
+    np.testing.assert_array_equal(stopped.indices[:at], wilks.indices[:at])
+    assert np.all(stopped.indices[at:] == -1)
+    assert np.all(np.isnan(stopped.objective[at:]))
+    random = [
+        jaxfs.gc_select(x, y, 6, fallback="random", key=jax.random.key(seed), **options).indices
+        for seed in range(4)
+    ]
+    assert all(np.array_equal(r[:at], wilks.indices[:at]) for r in random)
+    assert all(len(set(r.tolist())) == 6 for r in random)
+    assert len({tuple(r.tolist()) for r in random}) > 1
+
+
+# ---- Copies, constants, few samples -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("ridge", [0.0, 0.01, 1.0, None])
+@both_selectors
+def test_copies_come_last_and_constants_never(select, ridge, dtype):
+    x, y = mixture(7, n=400, d=9)
+    x[:, 3] = 2.5
+    x[:, 4], x[:, 5], x[:, 6] = x[:, 0], -3 * x[:, 0] + 1, x[:, 1]
+    alike = [{0, 4, 5}, {1, 6}]
+    got = np.asarray(select(x.astype(dtype), y, 8, num_classes=3, ridge=ridge).indices).tolist()
+    assert 3 not in got
+    for group in alike:
+        assert len(group & set(got[:5])) == 1
+    if ridge == 0.0:
+        assert got[5:] == [-1, -1, -1]
+    else:
+        assert sorted(got) == [0, 1, 2, 4, 5, 6, 7, 8]
+
+
+@both_selectors
+def test_fewer_samples_than_features(select):
+    x, y = mixture(8, n=18, d=40)
+    got = select(x, y, 20, num_classes=3)
+    assert len(set(np.asarray(got.indices).tolist())) == 20
+    assert np.all(np.isfinite(got.objective))
+    with pytest.raises(ValueError, match="ridge must be positive to select 20 features, more than"):
+        select(x, y, 20, num_classes=3, ridge=0.0)
+    with pytest.raises(ValueError, match=r"more than the rank 15 of a covariance, got 0\.0"):
+        select(x, y, 20, num_classes=3, ridge=0.0, shrinkage=0.5)
+    assert np.all(select(x, y, 12, num_classes=3, ridge=0.0, shrinkage=0.5).indices >= 0)
+
+
+@both_selectors
+def test_far_from_the_origin(select):
+    """A common offset of 10⁴ standard deviations costs float32 a few digits, not the answer."""
+    x, y = mixture(9)
+    expected = select(x, y, 6, num_classes=3, ridge=0.1)
+    got = select((x + 1e4).astype("float32"), y, 6, num_classes=3, ridge=0.1)
+    np.testing.assert_array_equal(got.indices, expected.indices)
+    assert_close(got.objective, expected.objective, 2e-3)
+
+
+@both_selectors
+def test_initial_features_come_first(select):
+    x, y = mixture(10)
+    got = select(x, y, 5, num_classes=3, ridge=0.1, initial=[7, 2])
+    assert np.asarray(got.indices[:2]).tolist() == [7, 2]
+    assert len(set(np.asarray(got.indices).tolist())) == 5
+    objective_of = jaxfs.gc_objective if select is jaxfs.gc_select else jaxfs.gkl_objective
+    value = objective_of(x, y, got.indices, num_classes=3, ridge=0.1)
+    np.testing.assert_allclose(got.objective[-1], value, rtol=1e-9)
+
+
+@both_selectors
+def test_a_class_that_is_traced_and_absent_does_not_count(select):
+    x, y = mixture(11, num_classes=2)
+    run = jax.jit(
+        lambda x, y, c: select(x, y, 5, num_classes=c, ridge=0.1).indices, static_argnums=2
+    )
+    if select is jaxfs.gc_select:
+        np.testing.assert_array_equal(run(x, y, 3), run(x, y, 2))
+    else:
+        assert np.all(run(x, y, 3) >= 0)
+
+
+@pytest.mark.parametrize("objective_of", [jaxfs.gc_objective, jaxfs.gkl_objective])
+def test_objectives_are_differentiable(objective_of):
+    x, y = mixture(12, n=60, d=5)
+    direction = rng(1).normal(size=x.shape)
+
+    def value(x):
+        return objective_of(x, y, [0, 3, 4], num_classes=3, ridge=0.1)
+
+    assert_derivatives(value, x, direction, rtol=1e-6)
+
+
+# ---- Mistakes -----------------------------------------------------------------------------------
+
+
+@both_selectors
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_features": 16}, "num_features must be at most 15, the features that vary, got 16"),
+        ({"num_features": 17}, r"num_features must be an integer in \[1, 16\], got 17"),
+        ({"num_features": 0}, "num_features must be an integer in"),
+        ({"y": np.full(300, 3)}, r"y must be in 0 … 2 \(num_classes = 3\), got the label 3"),
+        ({"y": np.zeros(300, int)}, "y must be such that each of 3 classes has samples"),
+        ({"ridge": -0.1}, "ridge must be at least 0, got -0.1"),
+        ({"ridge": "big"}, "ridge must be a real number, got 'big'"),
+        ({"shrinkage": 1.5}, r"shrinkage must be in \[0, 1\], got 1.5"),
+        ({"objective": "MI"}, "objective must be one of 'mi', 'entropy', got 'MI'"),
+        ({"num_classes": 1}, "num_classes must be at least 2, got 1"),
+        ({"initial": [3, 3]}, r"initial must be distinct features in 0 … 15, got \[3, 3\]"),
+        ({"initial": [16]}, "initial must be distinct features in 0 … 15"),
+        ({"initial": [0.5]}, "initial must be a vector of 1 to 4 feature indices"),
+        ({"weights": np.zeros(300)}, "weights must be positive for at least one sample"),
+    ],
+)
+def test_mistakes_are_named(select, change, message):
+    x, y = mixture(13)
+    x[:, 0] = 1.0
+    arguments = {"x": x, "y": y, "num_features": 4, "num_classes": 3} | change
+    with pytest.raises(ValueError, match=message):
+        select(**arguments)
+
+
+def test_one_sample_in_a_class_needs_a_ridge():
+    x, y = mixture(14, num_classes=2)
+    y[:] = 0
+    y[0] = 1
+    with pytest.raises(ValueError, match="ridge must be positive to select 2 features"):
+        jaxfs.gc_select(x, y, 2, num_classes=2, ridge=0.0)
+    assert np.all(jaxfs.gc_select(x, y, 2, num_classes=2).indices >= 0)
+
+
+def test_fallback_and_key_belong_together():
+    x, y = mixture(15)
+    with pytest.raises(ValueError, match="fallback must be one of 'wilks', 'random', 'stop'"):
+        jaxfs.gc_select(x, y, 2, num_classes=3, fallback="none")
+    for options in ({"fallback": "random"}, {"key": jax.random.key(0)}):
+        with pytest.raises(ValueError, match="key must be given exactly if fallback"):
+            jaxfs.gc_select(x, y, 2, num_classes=3, **options)
