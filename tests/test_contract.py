@@ -1,6 +1,7 @@
-"""What every public score promises, in one suite. A new score registers in `SCORES` with one line.
+"""What every public score and selector promises, in one suite.
 
-An entry is called as `score(x, y, weights)`; `two_classes` and `supervised` adapt the signatures.
+A new one registers in `SCORES` or `SELECTORS` with one line. An entry is called as
+`score(x, y, weights)`; `two_classes`, `supervised` and `selector` adapt the signatures.
 """
 
 import functools
@@ -15,7 +16,7 @@ import pytest
 import jaxfs
 from tests.helpers import assert_close, rng
 
-N, D = 40, 6
+N, D, K = 40, 6, 4
 Y = np.repeat([0, 1], N // 2)
 
 
@@ -45,6 +46,27 @@ SCORES = {
     "manifest_multiclass_score": supervised(jaxfs.manifest_multiclass_score),
 }
 
+
+def selector(select, **options):
+    """`select(x, y, num_features, num_classes=…, weights=…)`."""
+
+    def call(x, y=Y, weights=None):
+        return select(x, y, K, num_classes=2, weights=weights, **options)
+
+    return call
+
+
+SELECTORS = {
+    "gc_select": selector(jaxfs.gc_select),
+    "gc_select entropy": selector(jaxfs.gc_select, objective="entropy"),
+    "gkl_select": selector(jaxfs.gkl_select),
+    "gkl_select mi": selector(jaxfs.gkl_select, objective="mi"),
+}
+
+EVERYTHING = SCORES | SELECTORS
+
+every_selector = pytest.mark.parametrize("select", SELECTORS.values(), ids=SELECTORS.keys())
+everything = pytest.mark.parametrize("score", EVERYTHING.values(), ids=EVERYTHING.keys())
 every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES.keys())
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
@@ -59,6 +81,14 @@ def data(seed: int = 0, dtype: str = "float64") -> np.ndarray:
     x[:, 1] = np.where(Y == 0, x[:, 0], -x[:, 0]) + 0.1 * x[:, 1]
     x[Y == 1, :2] += 1.0
     return x.astype(dtype)
+
+
+def assert_same(got, expected, rtol: float) -> None:
+    """Scores to `rtol`; of selections the indices exactly, and the objective to `rtol`."""
+    if isinstance(expected, jaxfs.Selection):
+        np.testing.assert_array_equal(got.indices, expected.indices)
+        got, expected = got.objective, expected.objective
+    assert_close(got, expected, rtol)
 
 
 @functools.cache
@@ -87,20 +117,23 @@ def test_features_may_be_permuted(score, dtype):
     assert_close(score(x[:, order]), score(x)[order], SAME[dtype])
 
 
-@every_score
+@everything
 def test_jit_is_eager(score):
     x = data(1)
-    assert_close(compiled(score)(x), score(x), SAME["float64"])
+    assert_same(compiled(score)(x), score(x), SAME["float64"])
 
 
-@every_score
+@everything
 def test_vmap_is_a_loop(score):
     x = np.stack([data(seed) for seed in range(3)])
     batched = jax.vmap(lambda x: score(x))(x)
-    assert_close(batched, np.stack([compiled(score)(a) for a in x]), SAME["float64"])
+    for i, one in enumerate(x):
+        assert_same(
+            jax.tree.map(lambda a, i=i: a[i], batched), compiled(score)(one), SAME["float64"]
+        )
 
 
-@every_score
+@everything
 def test_the_same_shapes_compile_once(score):
     chex.clear_trace_counter()
     traced_once = jax.jit(chex.assert_max_traces(lambda x, w: score(x, weights=w), n=1))
@@ -127,15 +160,16 @@ def padded(x: np.ndarray, content: float) -> tuple[np.ndarray, np.ndarray]:
     return rows, np.tile(np.repeat([1, 0], [N // 2, 3]), 2).astype(x.dtype)
 
 
-@every_score
+@everything
 @both_dtypes
 def test_padding_without_weight_changes_nothing(score, dtype):
     x, labels = data(dtype=dtype), np.repeat([0, 1], N // 2 + 3)
     rows, weights = padded(x, 7.0)
     answer = score(rows, labels, weights)
-    assert_close(answer, score(x), SAME[dtype])
+    assert_same(answer, score(x), SAME[dtype])
     for content in (np.nan, np.inf, -1e30):
-        assert np.array_equal(score(padded(x, content)[0], labels, weights), answer)
+        again = score(padded(x, content)[0], labels, weights)
+        assert all(map(np.array_equal, jax.tree.leaves(again), jax.tree.leaves(answer)))
 
 
 @every_score
@@ -150,7 +184,7 @@ def test_gradients_are_finite_and_padding_has_none(score, dtype):
     assert np.any(gradient[weights == 1] != 0)
 
 
-@every_score
+@everything
 def test_weights_count_samples(score):
     """A weight of 2 is the sample twice."""
     x = data(3)
@@ -158,26 +192,26 @@ def test_weights_count_samples(score):
     weights = np.ones(N)
     weights[[0, N // 2]] = 2
     labels = np.repeat([0, 1], N // 2 + 1)
-    assert_close(score(x, Y, weights), score(doubled, labels), SAME["float64"])
+    assert_same(score(x, Y, weights), score(doubled, labels), SAME["float64"])
 
 
-@every_score
+@everything
 def test_array_api_input(score):
     x = data()
-    assert_close(score(array_api_strict.asarray(x)), score(x), 0)
+    assert_same(score(array_api_strict.asarray(x)), score(x), 0)
 
 
-@every_score
+@everything
 def test_torch_input(score):
     torch = pytest.importorskip("torch")
     x = data()
-    assert_close(score(torch.asarray(x, requires_grad=True)), score(x), 0)
+    assert_same(score(torch.asarray(x, requires_grad=True)), score(x), 0)
 
 
-@every_score
+@everything
 def test_integers_are_data(score):
     x = np.round(10 * data()).astype(int)
-    assert_close(score(x), score(x.astype(float)), 0)
+    assert_same(score(x), score(x.astype(float)), 0)
 
 
 @every_score
@@ -192,7 +226,7 @@ def test_nan_reaches_the_scores_it_touches(score, dtype):
     assert np.all(others), "a score is neither NaN nor what it was"
 
 
-@every_score
+@everything
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -225,7 +259,48 @@ def _one_dimensional(score, x):
     return score(x.view(Vector))
 
 
-@every_score
+@everything
 def test_weights_of_another_length_are_named(score):
     with pytest.raises(ValueError, match=r"weights\w? must be of shape \(\d+,\), one weight"):
         score(data(), Y, np.ones(N + 2))
+
+
+# ---- Selectors alone ----------------------------------------------------------------------------
+
+
+@every_selector
+@both_dtypes
+def test_selection_has_indices_and_objective(select, dtype):
+    answer = select(data(dtype=dtype))
+    assert isinstance(answer, jaxfs.Selection)
+    chex.assert_shape((answer.indices, answer.objective), (K,))
+    assert answer.indices.dtype == jnp.int32
+    assert answer.objective.dtype == dtype
+    chosen = set(np.asarray(answer.indices).tolist())
+    assert len(chosen) == K
+    assert chosen <= set(range(D))
+
+
+@every_selector
+def test_columns_may_be_permuted(select):
+    x, order = data(), rng(1).permutation(D)
+    answer, permuted = select(x), select(x[:, order])
+    np.testing.assert_array_equal(order[permuted.indices], answer.indices)
+
+
+@every_selector
+def test_selector_lowers_for_cpu_cuda_and_tpu(select):
+    shape = jax.ShapeDtypeStruct((N, D), jnp.float32)
+    platforms = ("cpu", "cuda", "tpu")
+    exported = jax.export.export(jax.jit(lambda x: select(x)), platforms=platforms)(shape)
+    assert exported.platforms == platforms
+
+
+@every_selector
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_nothing_is_ranked_beside_nan(select, bad):
+    x = data()
+    x[2, 3] = bad
+    answer = select(x)
+    assert np.all(answer.indices == -1)
+    assert np.all(np.isnan(answer.objective))
