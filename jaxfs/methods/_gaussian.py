@@ -79,6 +79,13 @@ def moments(
     )
 
 
+@jax.jit
+def count_varying(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Int[Array, ""]:
+    """How many features take more than one value (NaN is one) in the samples present."""
+    spread = jnp.abs(x - x[jnp.argmax(present)][None])
+    return jnp.sum(jnp.max(jnp.where(present[:, None], spread, 0), axis=0) != 0)
+
+
 def _sorted_blocks(y, present, num_classes: int):
     """For every place in the blocks its sample, −1 for none; every block's class, twice."""
     n, rows = y.shape[0], _block_rows(y.shape[0], num_classes)

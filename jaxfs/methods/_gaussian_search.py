@@ -14,8 +14,8 @@ from jaxfs._types import Selection
 from jaxfs.methods import _gaussian
 from jaxfs.methods._gaussian import Factor, Groups, Moments, column
 
-#: The default ridge, in units of the mean variance of the features that vary.
-RIDGE = 0.1
+#: The default ridge, in units of the mean variance of the features that vary, and shrinkage.
+RIDGE, SHRINKAGE = 0.3, 0.3
 
 # ---- The criteria -------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar, Selection
-from jaxfs.methods import _gaussian_search
+from jaxfs.methods import _gaussian, _gaussian_search
 
 OBJECTIVES = ("mi", "entropy")
 FALLBACKS = ("wilks", "random", "stop")
@@ -45,7 +45,7 @@ def gc_select(
     num_classes: int,
     objective: str = "mi",
     ridge: Scalar | None = None,
-    shrinkage: Scalar = 0.0,
+    shrinkage: Scalar | None = None,
     fallback: str = "wilks",
     initial: ArrayLike | None = None,
     weights: ArrayLike | None = None,
@@ -62,9 +62,10 @@ def gc_select(
     - `num_classes`: static, C ≥ 2.
     - `objective`: static. `"mi"` (GC.MI) or `"entropy"` (GC.E).
     - `ridge`: nonnegative, added to the diagonal of every covariance, in the units of x². `None`:
-      a tenth of the mean variance of the features that vary. 0 needs more samples in every class
-      than features are selected.
+      0.3 of the mean variance of the features that vary. 0 needs more samples in every class than
+      features are selected.
     - `shrinkage`: in [0, 1]: Σ_y becomes (1 − s) Σ_y + s Σ_W, Σ_W = Σ_y p_y Σ_y the pooled one.
+      `None`: 0.3 with the default ridge; 0, the paper's covariances, with a ridge of yours.
     - `fallback`: static; what goes on where the criterion is saturated. `"wilks"`: the largest
       log|Σ*| − log|Σ_W|; `"random"`: at random, as in the paper, with a `key`; `"stop"`: no more.
     - `initial`: `(m,)`, features to begin with, in this order, m ≤ `num_features`.
@@ -78,6 +79,11 @@ def gc_select(
     **Numerics** features that do not vary are never chosen, and copies of a chosen one (affine ones
     too) only when nothing else is left. Without a ridge neither is a feature that within a class is
     a combination of those chosen. Any NaN or infinity in `x`: all indices are −1.
+
+    **Defaults** the ridge and shrinkage with the best accuracy of a linear SVM and QDA with 10, 25,
+    50 and 100 features, in the mean over GC.MI and GKL.E, on training folds of MNIST and COIL20
+    (`benchmarks/defaults/gaussian.py`): 84.9%; without shrinkage at most 82.6, and 76.8 with a
+    tenth of the ridge.
 
     **Cost** for each feature chosen one pass over `x` and O(C k) a candidate; memory O(C k d) and
     two copies of `x`.
@@ -105,7 +111,7 @@ def gkl_select(
     num_classes: int,
     objective: str = "entropy",
     ridge: Scalar | None = None,
-    shrinkage: Scalar = 0.0,
+    shrinkage: Scalar | None = None,
     initial: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> Selection:
@@ -131,7 +137,7 @@ def gc_objective(
     num_classes: int,
     objective: str = "mi",
     ridge: Scalar | None = None,
-    shrinkage: Scalar = 0.0,
+    shrinkage: Scalar | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, ""]:
     """The Gaussian compromise of any set of features: eq. 10, constants included.
@@ -153,7 +159,7 @@ def gkl_objective(
     num_classes: int,
     objective: str = "entropy",
     ridge: Scalar | None = None,
-    shrinkage: Scalar = 0.0,
+    shrinkage: Scalar | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, ""]:
     """The Kullback–Leibler bound of any set of features, constants included; as `gc_objective`."""
@@ -174,6 +180,8 @@ def _model(x, y, num_classes, objective, ridge, shrinkage, weights):
     if ridge is not None:
         _checks.number(ridge, "ridge", low=0, scalar=True)
         ridge = jnp.asarray(ridge, x.dtype)
+    if shrinkage is None:
+        shrinkage = _gaussian_search.SHRINKAGE if ridge is None else 0.0
     _checks.number(shrinkage, "shrinkage", low=0, high=1, scalar=True)
     if weights is not None:
         weights = _checks.weights(weights, "weights", x.shape[0], x.dtype)
@@ -219,16 +227,14 @@ def _check_rank(x, y, weights, k: int, num_classes: int, ridge, shrinkage) -> No
     """What only the values tell, when they are there: enough features that vary, enough samples."""
     if any(map(_checks.is_traced, (x, y, weights, ridge, shrinkage))):
         return
-    rows, codes = np.asarray(x), np.asarray(y)
-    if weights is not None:
-        rows, codes = rows[np.asarray(weights) > 0], codes[np.asarray(weights) > 0]
-    varying = int(np.sum(np.any(rows != rows[:1], axis=0)))
+    present = jnp.ones(y.shape, bool) if weights is None else weights > 0
+    varying = int(_gaussian.count_varying(x, present))
     if k > varying:
         raise _checks.fail("num_features", f"at most {varying}, the features that vary", k)
     if ridge is None or ridge > 0:
         return
-    counts = np.bincount(codes, minlength=num_classes)
-    have = len(codes) - num_classes if shrinkage > 0 else int(counts.min()) - 1
+    counts = np.bincount(np.asarray(y)[np.asarray(present)], minlength=num_classes)
+    have = int(counts.sum()) - num_classes if shrinkage > 0 else int(counts.min()) - 1
     if have < k:
         expected = f"positive to select {k} features, more than the rank {have} of a covariance"
         raise _checks.fail("ridge", expected, f"{float(ridge)}")

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import jaxfs
-from jaxfs.methods._gaussian_search import RIDGE
+from jaxfs.methods._gaussian_search import RIDGE, SHRINKAGE
 from tests.helpers import assert_close, assert_derivatives, rng
 from tests.methods import gaussian_oracle as oracle
 
@@ -96,11 +96,11 @@ def test_shrinkage_and_weights(select):
     np.testing.assert_allclose(got.objective, values, rtol=1e-9)
 
 
-def test_the_default_ridge_is_a_multiple_of_the_mean_variance():
+def test_the_default_is_a_multiple_of_the_mean_variance_and_shrinks():
     x, y = mixture(3)
     x[:, 5] = 7.0
     variance = np.delete(x, 5, axis=1).var(axis=0).mean()
-    expected = jaxfs.gc_select(x, y, 5, num_classes=3, ridge=RIDGE * variance)
+    expected = jaxfs.gc_select(x, y, 5, num_classes=3, ridge=RIDGE * variance, shrinkage=SHRINKAGE)
     got = jaxfs.gc_select(x, y, 5, num_classes=3)
     np.testing.assert_array_equal(got.indices, expected.indices)
     np.testing.assert_allclose(got.objective, expected.objective, rtol=1e-12)
