@@ -4,6 +4,7 @@ from jaxfs import geometry as geometry
 from jaxfs import graphs as graphs
 from jaxfs import kernels as kernels
 from jaxfs import linalg as linalg
+from jaxfs import surrogates as surrogates
 from jaxfs._types import Median as Median
 from jaxfs._types import Percentile as Percentile
 from jaxfs._types import Selection as Selection

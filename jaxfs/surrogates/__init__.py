@@ -1,0 +1,3 @@
+"""Batched models that give feature importances."""
+
+from jaxfs.surrogates import logistic as logistic
