@@ -16,6 +16,7 @@ the norm of the matrix. The distances between poles carry that shift exactly, so
 error below rounding.
 """
 
+import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -41,14 +42,15 @@ def arrowhead(
 ) -> tuple[Float[Array, "m"], Float[Array, "m m"]]:
     """Eigenvalues, ascending, and eigenvectors of [[diag d, q], [qᵀ, c]], d ascending."""
     size = jnp.max(jnp.abs(jnp.concat([d, q, c[None]])))
-    size = jnp.where(size > 0, size, 1)
-    w, v = _unit_arrowhead(d / size, q / size, c / size)
-    return w * size, v
+    # A power of two: scaling is then exact, and equal poles stay equal however XLA contracts it.
+    scale = jnp.ldexp(jnp.ones_like(size), -jnp.frexp(jnp.where(size > 0, size, 1))[1])
+    w, v = _unit_arrowhead(d * scale, q * scale, c * scale)
+    return w / scale, v
 
 
 def _unit_arrowhead(d, q, c):
     n = d.shape[0]
-    tiny = eps(d.dtype) / n
+    tiny = 2.0 ** math.floor(math.log2(eps(d.dtype) / n))  # its multiples are exact
     q = jnp.where(q < 0, jnp.minimum(q, -tiny), jnp.maximum(q, tiny))
     apart = tiny * jnp.arange(n, dtype=d.dtype)
     reach = jnp.linalg.norm(q) + 1

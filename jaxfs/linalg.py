@@ -245,7 +245,9 @@ def eigh_bordered(
 def _eigh_bordered(w, u, v, c):
     new, arrow = _bordered.arrowhead(w, matmul(v[None], u)[0], c)
     vectors = jnp.concat([matmul(u, arrow[:-1]), arrow[-1:]])
-    fine = jnp.all(jnp.isfinite(w)) & jnp.all(jnp.isfinite(v)) & jnp.isfinite(c)
+    fine = jnp.isfinite(c)
+    for a in (w, u, v):
+        fine = fine & jnp.all(jnp.isfinite(a))
     return jnp.where(fine, new, jnp.nan), vectors
 
 

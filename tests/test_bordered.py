@@ -55,10 +55,18 @@ def assert_eigensystem(a, w, v, tolerance):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", arrowheads())
 def test_arrowhead(name, dtype):
-    parts = [np.asarray(part).astype(dtype) for part in arrowheads()[name]]
-    w, v = jax.jit(arrowhead)(*parts)
-    assert w.dtype == v.dtype == dtype
-    assert_eigensystem(dense(*(part.astype(float) for part in parts)), w, v, TOLERANCE[dtype])
+    """By itself, and as one of a batch, where XLA fuses and contracts otherwise."""
+    for factor in (1.0, 1 / 3):
+        parts = [(np.asarray(part) * factor).astype(dtype) for part in arrowheads()[name]]
+        w, v = _alone(*parts)
+        assert w.dtype == v.dtype == dtype
+        matrix = dense(*(part.astype(float) for part in parts))
+        assert_eigensystem(matrix, w, v, TOLERANCE[dtype])
+        w, v = _batched(*(np.stack([part, part]) for part in parts))
+        assert_eigensystem(matrix, w[1], v[1], TOLERANCE[dtype])
+
+
+_alone, _batched = jax.jit(arrowhead), jax.jit(jax.vmap(arrowhead))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -85,7 +93,7 @@ def matrices() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", matrices())
 def test_many_insertions(name):
-    """Each update starts from the last; 1000 of them are in `benchmarks/precision/`."""
+    """Each update starts from the last; 1000 of them are in `benchmarks/speed/`."""
     a = matrices()[name]
     start = 18  # six shapes to compile
     w, v = np.linalg.eigh(a[:start, :start])

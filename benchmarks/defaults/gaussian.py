@@ -24,6 +24,7 @@ from sklearn.svm import LinearSVC
 
 import jaxfs
 from benchmarks import data, selection
+from benchmarks.timing import finish, verdict
 
 NUM_FEATURES = (10, 25, 50, 100)
 RIDGES = (3e-2, 1e-1, 3e-1, 1.0)  # of the mean variance
@@ -129,12 +130,20 @@ def test(sets) -> None:
     """The library's defaults and the rivals, on held-out data."""
     print("held-out accuracy (%), linear SVM / QDA")
     print(f"{'':28s}" + "".join(f"{k:>16d}" for k in NUM_FEATURES) + "      mean")
+    means: dict[str, list[float]] = {}
     for name, (x, y, xt, yt) in sets.items():
         orders = {m: select(m, x, y) for m in METHODS} | rivals(x, y)
         for method, order in orders.items():
             a = 100 * accuracies(x, y, xt, yt, order)
             cells = "".join(f"{u:9.1f} /{v:5.1f}" for u, v in a.T)
+            means.setdefault(method, []).append(a.mean())
             print(f"{method:20s}{name:8s}{cells}{a.mean():10.2f}", flush=True)
+    rival = max(
+        (m for m in means if m not in (*METHODS, "random")), key=lambda m: np.mean(means[m])
+    )
+    for method in CHOOSING:
+        ratio = np.mean(means[rival]) / np.mean(means[method])
+        print(f"best rival, {rival}, / {method}: {verdict(ratio, 1.0)}")
 
 
 def main() -> None:
@@ -147,6 +156,7 @@ def main() -> None:
         choose(sets)
     if arguments.part != "choose":
         test(sets)
+        finish()
 
 
 if __name__ == "__main__":

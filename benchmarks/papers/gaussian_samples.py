@@ -38,8 +38,7 @@ def main() -> None:
     x, y = data.mnist()
     xt, yt = data.mnist("t10k")
     x, xt = (x / 255).astype(np.float32), (xt / 255).astype(np.float32)
-    generator = np.random.default_rng(0)
-    train = generator.permutation(len(y))[:10_000]
+    train = np.random.default_rng(0).permutation(len(y))[:10_000]
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
     for axis, (name, select) in zip(axes, METHODS.items(), strict=True):
         print(f"{name}: test accuracy (%) of a linear SVM by images of each digit seen")
@@ -47,8 +46,8 @@ def main() -> None:
         table = []
         for per_class in PER_CLASS:
             found = []
-            for _ in range(1 if per_class is None else repeats):
-                seen = subset(y, per_class, generator)
+            for repeat in range(1 if per_class is None else repeats):
+                seen = subset(y, per_class, np.random.default_rng(repeat))
                 order = np.asarray(select(x[seen], y[seen], 100, num_classes=10).indices)
                 row = []
                 for k in NUM_FEATURES:

@@ -57,8 +57,8 @@ def against_passes() -> None:
         print(
             f"{n:6d} × {d} × {c:2d}: 100 passes {unit:.2f} s; GC.MI {whole:.2f} s, without the "
             f"preparation {verdict((whole - before) / unit, 1.3)} passes, with it "
-            f"{whole / unit:.2f}; preparation {verdict(before / whole, 1.0)} of it; "
-            f"GKL.E {verdict(other / whole, 4.0)} of it",
+            f"{whole / unit:.2f}; preparing {verdict(before / (whole - before), 1.0)} of the rest; "
+            f"GKL.E {verdict((other - before) / (whole - before), 4.0)} of it",
             flush=True,
         )
 

@@ -26,7 +26,7 @@ class Moments(NamedTuple):
 
     blocks: Float[Array, "m b d"]  # samples less the mean of their class
     shares: Float[Array, "m b"]  # each sample's weight in its class; 0 where there is none
-    owner: Float[Array, "c m"]  # 1 where a block belongs to a class
+    label: Int[Array, "m"]  # each block's class
     priors: Float[Array, "c"]
     deviations: Float[Array, "c d"]  # class means less the overall mean
     variances: Float[Array, "c d"]
@@ -37,14 +37,14 @@ class Moments(NamedTuple):
 class Groups(NamedTuple):
     """Gaussians that are mixtures of the classes.
 
-    Their covariances are Σ_g = Σ_c within_gc Σ_c + Σ_c between_gc dev_c dev_cᵀ − off_g off_gᵀ, with
-    dev_c = μ_c − μ*; a diagonal ridge is added to each.
+    Their covariances are Σ_g = Σ_c within_gc Σ_c + Σ_c between_gc (μ_c − μ_g)(μ_c − μ_g)ᵀ; a
+    diagonal ridge is added to each. Means are less the overall one.
     """
 
     within: Float[Array, "g c"]
     between: Float[Array, "g c"]
-    offsets: Float[Array, "g d"]
-    priors: Float[Array, "g"]
+    means: Float[Array, "g d"]
+    priors: Float[Array, "g"]  # 0 for a group that is not there
 
 
 def moments(
@@ -55,28 +55,38 @@ def moments(
 ) -> Moments:
     """1/N moments of the classes; a sample of weight zero, or of no class, is as if absent."""
     weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights
-    source, label, owner = _sorted_blocks(y, weights > 0, num_classes)
-    owner = owner.astype(x.dtype)
+    source, label, middle = _sorted_blocks(y, weights > 0, num_classes)
     filled = (source >= 0)[..., None]
     shares = jnp.where(source >= 0, weights[source], 0)
-    sizes = matmul(owner, jnp.sum(shares, axis=1, keepdims=True))[:, 0]
+    sizes = _by_class(label, jnp.sum(shares, axis=1, keepdims=True), num_classes)[:, 0]
     priors = sizes / jnp.sum(sizes)
     shares = safe_divide(shares, jnp.broadcast_to(sizes[label][:, None], shares.shape))
-    # Less the first sample, so that large means do not cost digits.
-    origin = x[source[0, 0]]
+    # Less a value that the feature takes, so that large means do not cost digits: the median of
+    # three samples, lest it be an outlier.
+    origin = jnp.median(x[middle], axis=0)
     blocks = jnp.where(filled, x[source] - origin[None, None], 0)
-    means = matmul(owner, products(shares, blocks))
+    means = _by_class(label, products(shares, blocks), num_classes)
     centred = jnp.where(filled, blocks - means[label][:, None], 0)
+    squares = jnp.sum(shares[..., None] * centred * centred, axis=1)
+    variances = _by_class(label, squares, num_classes)
     return Moments(
         blocks=centred,
         shares=shares,
-        owner=owner,
+        label=label,
         priors=priors,
         deviations=means - matmul(priors[None], means),
-        variances=matmul(owner, jnp.sum(shares[..., None] * centred * centred, axis=1)),
+        variances=variances,
         varies=jnp.max(jnp.abs(blocks), axis=(0, 1)) > 0,
-        finite=jnp.all(jnp.isfinite(priors)) & jnp.all(jnp.isfinite(means)),
+        finite=jnp.all(jnp.isfinite(priors)) & jnp.all(jnp.isfinite(means + variances)),
     )
+
+
+def _by_class(label: Int[Array, "m"], a: Float[Array, "m d"], num_classes: int):
+    """The sums over the blocks of each class: a product, or for many classes a scatter."""
+    if num_classes > 32:
+        return jax.ops.segment_sum(a, label, num_classes, indices_are_sorted=True)
+    classes = jnp.arange(num_classes, dtype=label.dtype)
+    return matmul((label[None] == classes[:, None]).astype(a.dtype), a)
 
 
 @jax.jit
@@ -87,7 +97,7 @@ def count_varying(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Int[Arra
 
 
 def _sorted_blocks(y, present, num_classes: int):
-    """For every place in the blocks its sample, −1 for none; every block's class, twice."""
+    """For every place in the blocks its sample, −1 for none; every block's class; three samples."""
     n, rows = y.shape[0], _block_rows(y.shape[0], num_classes)
     size = n // rows + num_classes
     y = jnp.where(present & (y >= 0) & (y < num_classes), y, num_classes).astype(jnp.int32)
@@ -104,13 +114,18 @@ def _sorted_blocks(y, present, num_classes: int):
         jnp.arange(size, dtype=jnp.int32)[:, None] >= ends[None], axis=1, dtype=jnp.int32
     )
     label = jnp.minimum(label, num_classes - 1)
-    return source.reshape(size, rows), label, label[None] == classes[:, None]
+    last = jnp.maximum(jnp.sum(counts) - 1, 0)
+    return (
+        source.reshape(size, rows),
+        label,
+        order[jnp.stack([jnp.zeros_like(last), last // 2, last])],
+    )
 
 
 def _block_rows(n: int, num_classes: int) -> int:
-    """A power of two, from 8 to 128, with few places left empty: less than a block a class."""
+    """A power of two up to 128, with few places left empty: less than a block a class."""
     wanted = n // (8 * num_classes)
-    return 2 ** min(max(wanted.bit_length() - 1, 3), 7)
+    return 2 ** min(max(wanted.bit_length() - 1, 0), 7)
 
 
 def products(u: Float[Array, "g k"], rows: Float[Array, "g k d"]) -> Float[Array, "g d"]:
@@ -132,14 +147,14 @@ def compromise_groups(m: Moments, shrinkage) -> Groups:
     return Groups(
         within=_shrunk(m, jnp.concat([one_class, p, p]), shrinkage),
         between=jnp.concat([jnp.zeros_like(one_class), p, jnp.zeros_like(p)]),
-        offsets=jnp.zeros((c + 2, d), p.dtype),
+        means=jnp.concat([m.deviations, jnp.zeros((2, d), p.dtype)]),
         priors=jnp.concat([m.priors, jnp.ones(2, p.dtype)]),
     )
 
 
 def one_against_all_groups(m: Moments, shrinkage) -> Groups:
     """The classes, then for each class all others; two classes are one such problem, not two."""
-    c, d = m.deviations.shape
+    c = m.priors.shape[0]
     pairs = c if c > 2 else 1
     p = m.priors[:pairs]
     others = jnp.where(jnp.eye(pairs, c, dtype=bool), 0, m.priors[None])
@@ -149,48 +164,45 @@ def one_against_all_groups(m: Moments, shrinkage) -> Groups:
     return Groups(
         within=_shrunk(m, jnp.concat([one_class, others]), shrinkage),
         between=jnp.concat([jnp.zeros_like(one_class), others]),
-        offsets=jnp.concat([jnp.zeros((pairs, d), p.dtype), matmul(others, m.deviations)]),
-        priors=jnp.concat([p, rest]),
+        means=jnp.concat([m.deviations[:pairs], matmul(others, m.deviations)]),
+        priors=jnp.where(jnp.tile((p > 0) & (rest > 0), 2), jnp.concat([p, rest]), 0),
     )
 
 
-def group_means(m: Moments, g: Groups) -> Float[Array, "g d"]:
-    """The groups' means less the overall mean, for `one_against_all_groups`."""
-    pairs = g.priors.shape[0] // 2
-    return g.offsets.at[:pairs].set(m.deviations[:pairs])
+def group_variances(m: Moments, g: Groups, ridge) -> Float[Array, "g d"]:
+    """With the ridge; 1 for a group that is not there, so that it does no harm."""
 
+    def scatter(group):
+        weights, mean = group
+        return matmul(weights[None], jnp.square(m.deviations - mean[None]))[0]
 
-def group_variances(m: Moments, g: Groups) -> Float[Array, "g d"]:
-    squares = matmul(g.between, m.deviations * m.deviations) - g.offsets * g.offsets
-    return matmul(g.within, m.variances) + squares
+    between = lax.map(scatter, (g.between, g.means))
+    variances = matmul(g.within, m.variances) + between + ridge
+    return jnp.where((g.priors > 0)[:, None], variances, 1)
 
 
 def class_rows(m: Moments, i: Int[Array, ""]) -> Float[Array, "c d"]:
     """The covariance of feature i with every feature, in every class: one pass over the data."""
-    return matmul(m.owner, products(m.shares * column(m.blocks, i), m.blocks))
+    per_block = products(m.shares * column(m.blocks, i), m.blocks)
+    return _by_class(m.label, per_block, m.priors.shape[0])
 
 
 def group_rows(m: Moments, g: Groups, i: Int[Array, ""], own: Float[Array, "c d"]):
     """The same in every group, from those of the classes."""
-    dev = m.deviations
-    scatter = matmul(g.between, column(dev, i)[:, None] * dev)
-    return matmul(g.within, own) + scatter - column(g.offsets, i)[:, None] * g.offsets
+    weights = g.between * (column(m.deviations, i)[None] - column(g.means, i)[:, None])
+    scatter = matmul(weights, m.deviations) - jnp.sum(weights, axis=1, keepdims=True) * g.means
+    return jnp.where((g.priors > 0)[:, None], matmul(g.within, own) + scatter, 0)
 
 
 def group_covariances(m: Moments, g: Groups, indices: Int[Array, "k"]) -> Float[Array, "g k k"]:
     """The groups' covariances between a few features."""
-    x, dev, off = (jnp.take(a, indices, axis=-1) for a in (m.blocks, m.deviations, g.offsets))
+    x, dev, mean = (jnp.take(a, indices, axis=-1) for a in (m.blocks, m.deviations, g.means))
     per_block = jax.vmap(lambda share, x: matmul(x.T * share[None], x))(m.shares, x)
-    within = _mix(g.within, _mix(m.owner, per_block))
-    return within + _mix(g.between, _outer(dev)) - _outer(off)
-
-
-def _outer(a: Float[Array, "g k"]) -> Float[Array, "g k k"]:
-    return a[:, :, None] * a[:, None, :]
-
-
-def _mix(weights: Float[Array, "g c"], a: Float[Array, "c k k"]) -> Float[Array, "g k k"]:
-    return matmul(weights, a.reshape(a.shape[0], -1)).reshape(-1, *a.shape[1:])
+    flat = per_block.reshape(per_block.shape[0], -1)
+    own = _by_class(m.label, flat, m.priors.shape[0])
+    away = dev[None] - mean[:, None]  # (g, c, k)
+    scatter = jax.vmap(lambda w, a: matmul(a.T * w[None], a))(g.between, away)
+    return matmul(g.within, own).reshape(scatter.shape) + scatter
 
 
 # ---- The incremental Cholesky factor ------------------------------------------------------------
@@ -200,18 +212,17 @@ class Factor(NamedTuple):
     """Per group the rows of the Cholesky factor, extended to all features, and what they leave.
 
     Row m of `rows` is the covariance of every feature with the m-th whitened chosen one; rows not
-    yet filled are zero. `residual` is σ²_{j|S}, `logdet` is log|Σ_S|.
+    yet filled are zero. `residual` is σ²_{j|S}.
     """
 
     rows: Float[Array, "g k d"]
     residual: Float[Array, "g d"]
-    logdet: Float[Array, "g"]
 
 
 def empty_factor(variances: Float[Array, "g d"], num_steps: int) -> Factor:
     groups, d = variances.shape
     rows = jnp.zeros((groups, num_steps, d), variances.dtype)
-    return Factor(rows, variances, jnp.zeros(variances.shape[0], variances.dtype))
+    return Factor(rows, variances)
 
 
 def column(a: Float[Array, "*b d"], i: Int[Array, ""]) -> Float[Array, "*b"]:
@@ -228,7 +239,7 @@ def extend(f: Factor, step, i, cov: Float[Array, "g d"], floor) -> tuple[Factor,
     variance = column(f.residual, i)
     row = (cov - products(column(f.rows, i), f.rows)) / jnp.sqrt(variance)[:, None]
     residual = jnp.maximum(f.residual - row * row, floor)
-    return Factor(set_row(f.rows, step, row), residual, f.logdet + jnp.log(variance)), row
+    return Factor(set_row(f.rows, step, row), residual), row
 
 
 def total_variances(m: Moments) -> Float[Array, "d"]:
@@ -243,5 +254,8 @@ def is_copy(m: Moments, total: Float[Array, "d"], i, own: Float[Array, "c d"]) -
     noisy measurement, and may look worth having; it is not.
     """
     rows = matmul(m.priors[None], own + column(m.deviations, i)[:, None] * m.deviations)[0]
-    rounding = (8 + m.shares.size**0.5) * eps(rows.dtype)
-    return rows * rows >= (1 - rounding) * column(rows, i) * total
+    variance = column(rows, i)
+    scale = jnp.sqrt(jnp.maximum(variance, 0)) * jnp.sqrt(total)  # no squares that overflow
+    correlation = safe_divide(rows, scale)
+    rounding = (8 + m.blocks.shape[0] ** 0.5 + m.blocks.shape[1] ** 0.5) * eps(rows.dtype)
+    return correlation * correlation >= 1 - rounding

@@ -30,32 +30,41 @@ def _surprise(p: Float[Array, "c"]) -> Float[Array, "c"]:
     return -jnp.log(jnp.where(p > 0, p, 1))
 
 
-def _compromise(logdet: Float[Array, "g d"], p: Float[Array, "c"], size, objective: str):
-    """Eq. 10 from log|Σ| of the classes, f* and the pooled one; and whether all are clipped."""
-    own, whole = logdet[:-2], logdet[-2]
+def _compromise(ratio: Float[Array, "c d"], p: Float[Array, "c"]):
+    """Ĩ of eq. 10 from log|Σ*| − log|Σ_y|; and whether every class is at its bound."""
     bound = _surprise(p)[:, None]
-    gap = 0.5 * (whole[None] - own)
-    value = matmul(p[None], jnp.minimum(gap, bound))[0]
-    if objective == "entropy":
-        value = value + 0.5 * matmul(p[None], own)[0] + _entropy_constant(size, own.dtype)
+    gap = 0.5 * ratio
     clipped = jnp.all((gap >= bound) | (p == 0)[:, None], axis=0)
-    return value, clipped
+    return matmul(p[None], jnp.minimum(gap, bound))[0], clipped
+
+
+def _class_entropy(logdet: Float[Array, "c d"], p: Float[Array, "c"], size):
+    """Σ_y p_y H(f_y): what H̃ has more than Ĩ."""
+    return 0.5 * matmul(p[None], logdet)[0] + _entropy_constant(size, logdet.dtype)
 
 
 def _divergence(logdet, trace, distance, p: Float[Array, "g"], size, objective: str):
-    """The bound of section 3.2.2, from arrays `(2 pairs, d)`: the classes, then their rests.
+    """The bound of section 3.2.2 less `_prior_constant`, from arrays `(2 pairs, d)`.
 
-    `trace` is tr(Σ_b⁻¹ Σ_a) and `distance` δᵀ Σ_b⁻¹ δ, b the group and a its partner.
+    First the classes, then their rests; `trace` is tr(Σ_b⁻¹ Σ_a) and `distance` δᵀ Σ_b⁻¹ δ, b the
+    group and a its partner. The terms of one more feature give the increase of the bound.
     """
-    pairs = p.shape[0] // 2
-    partner = jnp.roll(p, pairs)
-    other = jnp.roll(logdet, pairs, axis=0)
-    divergence = 0.5 * (trace + distance - other + logdet - jnp.asarray(size, logdet.dtype))
-    value = matmul(partner[None], divergence)[0] + jnp.vdot(p, _surprise(partner))
+    there = (p > 0)[:, None]
+    divergence = 0.5 * (trace + distance - _swap(logdet) + logdet - jnp.asarray(size, p.dtype))
+    value = matmul(_swap(p)[None], jnp.where(there, divergence, 0))[0]
     if objective == "entropy":
-        value = value + 0.5 * matmul(p[None], logdet)[0]
-        value = value + jnp.sum(p) * _entropy_constant(size, logdet.dtype)
-    return value / pairs
+        value = value + 0.5 * matmul(p[None], jnp.where(there, logdet, 0))[0]
+        value = value + jnp.sum(p) * _entropy_constant(size, p.dtype)
+    return value / _num_pairs(p)
+
+
+def _prior_constant(p: Float[Array, "g"]) -> Float[Array, ""]:
+    """−p₁ log p₂ − p₂ log p₁, in the mean over pairs."""
+    return jnp.vdot(p, _surprise(_swap(p))) / _num_pairs(p)
+
+
+def _num_pairs(p: Float[Array, "g"]) -> Float[Array, ""]:
+    return jnp.maximum(jnp.sum(p > 0) // 2, 1).astype(p.dtype)
 
 
 # ---- Selection ----------------------------------------------------------------------------------
@@ -68,47 +77,54 @@ class _Search(NamedTuple):
     objective: Float[Array, "k"]
     chosen: Bool[Array, "d"]
     copies: Bool[Array, "d"]
+    alive: Bool[Array, ""]  # false once nothing could be chosen
 
 
 def _start(m: Moments, num_features: int) -> _Search:
-    d = m.varies.shape[0]
-    none = jnp.zeros(d, bool)
+    none = jnp.zeros(m.varies.shape[0], bool)
     indices = jnp.full(num_features, -1, jnp.int32)
-    return _Search(indices, jnp.full(num_features, jnp.nan, m.priors.dtype), none, none)
+    objective = jnp.full(num_features, jnp.nan, m.priors.dtype)
+    return _Search(indices, objective, none, none, m.finite)
 
 
-def _choose(m: Moments, s: _Search, step, initial, allowed, rank, value, tie=None):
+def _choose(s: _Search, step, initial, allowed, value, *ranks):
     """The step's feature, −1 if there is none; and the search with it noted.
 
-    `rank` orders the candidates, `tie` those that it does not tell apart, `value` is noted.
+    The first of `ranks` orders the candidates, the next those that it does not tell apart; `value`
+    is noted. A candidate whose rank is not a number ends the search: nothing is ranked beside it.
     """
-    allowed = allowed & m.varies & ~s.chosen
+    d = allowed.shape[0]
+    allowed = allowed & ~s.chosen
     fresh = allowed & ~s.copies
     pool = jnp.where(jnp.any(fresh), fresh, allowed)
-    best = _first_best(pool, rank, tie)
+    clear = jnp.any(pool) & ~jnp.any(pool & ~(ranks[0] < jnp.inf))
     given = initial[step]
-    i = jnp.where(given >= 0, given, best)
-    found = ((given >= 0) | jnp.any(pool)) & m.finite
+    i = jnp.where(given >= 0, jnp.clip(given, 0, d - 1), _first_best(pool, *ranks))
+    kept = (given >= 0) & (given < d) & ~column(s.chosen, i)
+    found = jnp.where(given >= 0, kept, clear) & s.alive
     noted = jnp.where(found, column(value, i), jnp.nan)
     s = s._replace(
         indices=s.indices.at[step].set(jnp.where(found, i, -1)),
         objective=s.objective.at[step].set(noted),
         chosen=s.chosen.at[i].set(True),
+        alive=found,
     )
     return i, s
 
 
-def _first_best(pool, rank, tie):
-    rank = jnp.where(pool, rank, -jnp.inf)
-    if tie is not None:
-        rank = jnp.where(pool & (rank == jnp.max(rank)), tie, -jnp.inf)
-    return jnp.argmax(rank).astype(jnp.int32)
+def _first_best(pool, *ranks):
+    """The lowest index among the best, to rounding."""
+    for rank in ranks:
+        rank = jnp.where(pool, rank, -jnp.inf)
+        top = jnp.max(rank)
+        pool = pool & (rank >= top - 4 * eps(rank.dtype) * (1 + jnp.abs(top)))
+    return jnp.argmax(pool).astype(jnp.int32)
 
 
-def _independent(f: Factor, variances, priors, ridge) -> Bool[Array, "d"]:
-    """Candidates that no group sees as a combination of those chosen; with a ridge, all."""
+def _independent(f: Factor, variances, priors) -> Bool[Array, "d"]:
+    """Candidates that no group sees, to rounding, as a combination of those chosen."""
     left = f.residual > 64 * eps(variances.dtype) * variances
-    return jnp.all(left | (priors == 0)[:, None], axis=0) | (ridge > 0)
+    return jnp.all(left | (priors == 0)[:, None], axis=0)
 
 
 @functools.partial(
@@ -117,38 +133,51 @@ def _independent(f: Factor, variances, priors, ridge) -> Bool[Array, "d"]:
 def gc_select(
     x, y, ridge, shrinkage, initial, weights, key, *, num_features, num_classes, objective, fallback
 ):
-    m = _gaussian.moments(x, y, weights, num_classes)
-    ridge = _ridge(m, ridge)
+    m, ridge, shrinkage = _model(x, y, ridge, shrinkage, weights, num_classes)
     g = _gaussian.compromise_groups(m, shrinkage)
-    variances = _gaussian.group_variances(m, g) + ridge
+    variances = _gaussian.group_variances(m, g, ridge)
     total = _gaussian.total_variances(m)
+    p = m.priors
+
+    def instead(step, wilks):
+        if fallback != "random":
+            return wilks
+        return jax.random.uniform(jax.random.fold_in(key, step), wilks.shape, wilks.dtype)
 
     def body(step, carry):
-        search, factor, saturated_at = carry
-        logdet = factor.logdet[:, None] + jnp.log(factor.residual)
-        value, clipped = _compromise(logdet, m.priors, step + 1, objective)
-        wilks = logdet[-2] - logdet[-1]
-        allowed = _independent(factor, variances, g.priors, ridge)
-        left = allowed & m.varies & ~search.chosen
-        saturated = (saturated_at < step) | jnp.all(clipped | ~left)
+        step = step.astype(jnp.int32)
+        search, factor, ratios, entropy, saturated_at = carry
+        added = jnp.log(factor.residual)
+        gain = added[-2][None] - jnp.concat([added[:-2], added[-1:]])
+        ratio = ratios[:, None] + gain  # log|Σ*| − log|Σ|, of the classes and the pooled one
+        value, clipped = _compromise(ratio[:-1], p)
+        own = _class_entropy(added[:-2], p, 1)
+        if objective == "entropy":
+            value = value + own
+        allowed = _independent(factor, variances, g.priors) & m.varies
+        left = allowed & ~search.chosen
+        saturated = (saturated_at < step) | (jnp.any(left) & jnp.all(clipped | ~left))
         saturated_at = jnp.where(saturated, jnp.minimum(saturated_at, step), saturated_at)
         if fallback == "stop":
             allowed = allowed & ~saturated
-        instead = (
-            jax.random.uniform(jax.random.fold_in(key, step), wilks.shape, wilks.dtype)
-            if (fallback == "random")
-            else wilks
-        )
-        rank = jnp.where(saturated, instead, value)
-        i, search = _choose(m, search, step, initial, allowed, rank, value, wilks)
-        own = _gaussian.class_rows(m, i)
-        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, i, own))
-        factor, _ = _gaussian.extend(factor, step, i, _gaussian.group_rows(m, g, i, own), ridge)
-        return search, factor, saturated_at
+        wilks = ratio[-1]
+        rank = jnp.where(saturated, instead(step, wilks), value)
+        noted = value + entropy if objective == "entropy" else value
+        tie = jnp.where(clipped, wilks, -jnp.inf)
+        i, search = _choose(search, step, initial, allowed, noted, rank, tie)
+        rows = _gaussian.class_rows(m, i)
+        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, i, rows))
+        factor, _ = _gaussian.extend(factor, step, i, _gaussian.group_rows(m, g, i, rows), ridge)
+        return search, factor, ratios + column(gain, i), entropy + column(own, i), saturated_at
 
-    never = jnp.int32(num_features)
-    start = (_start(m, num_features), _gaussian.empty_factor(variances, num_features), never)
-    search, _, saturated_at = lax.fori_loop(jnp.int32(0), never, body, start)
+    start = (
+        _start(m, num_features),
+        _gaussian.empty_factor(variances, num_features),
+        jnp.zeros(num_classes + 1, p.dtype),
+        jnp.zeros((), p.dtype),
+        jnp.int32(num_features),
+    )
+    search, _, _, _, saturated_at = lax.fori_loop(0, num_features, body, start)
     return Selection(search.indices, search.objective, saturated_at)
 
 
@@ -162,46 +191,40 @@ class _Cross(NamedTuple):
     core: Float[Array, "g k k"]  # L_b⁻¹ Σ_a[S, S] L_b⁻ᵀ
     spread: Float[Array, "g d"]  # the variance of E_j under a
     shift: Float[Array, "g d"]  # the difference of the means of E_j under a and b
-    trace: Float[Array, "g"]  # tr Σ_b⁻¹ Σ_a over S
-    distance: Float[Array, "g"]  # δᵀ Σ_b⁻¹ δ over S
 
 
 @functools.partial(jax.jit, static_argnames=("num_features", "num_classes", "objective"))
 def gkl_select(x, y, ridge, shrinkage, initial, weights, *, num_features, num_classes, objective):
-    m = _gaussian.moments(x, y, weights, num_classes)
-    ridge = _ridge(m, ridge)
+    m, ridge, shrinkage = _model(x, y, ridge, shrinkage, weights, num_classes)
     g = _gaussian.one_against_all_groups(m, shrinkage)
-    variances = _gaussian.group_variances(m, g) + ridge
+    variances = _gaussian.group_variances(m, g, ridge)
     total = _gaussian.total_variances(m)
 
     def body(step, carry):
-        search, factor, cross = carry
+        step = step.astype(jnp.int32)
+        search, factor, cross, so_far = carry
         r = factor.residual
-        logdet = factor.logdet[:, None] + jnp.log(r)
-        trace = cross.trace[:, None] + cross.spread / r
-        distance = cross.distance[:, None] + cross.shift**2 / r
-        value = _divergence(logdet, trace, distance, g.priors, step + 1, objective)
-        allowed = _independent(factor, variances, g.priors, ridge)
-        i, search = _choose(m, search, step, initial, allowed, value, value)
-        own = _gaussian.class_rows(m, i)
-        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, i, own))
-        cov = _gaussian.group_rows(m, g, i, own)
+        terms = jnp.log(r), cross.spread / r, cross.shift**2 / r
+        gain = _divergence(*terms, g.priors, 1, objective)
+        allowed = _independent(factor, variances, g.priors) & m.varies
+        i, search = _choose(search, step, initial, allowed, so_far + gain, gain)
+        rows = _gaussian.class_rows(m, i)
+        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, i, rows))
+        cov = _gaussian.group_rows(m, g, i, rows)
         after, row = _gaussian.extend(factor, step, i, cov, ridge)
         cross = _extend_cross(cross, factor, row, step, i, _swap(cov), ridge)
-        return search, after, cross
+        return search, after, cross, so_far + column(gain, i)
 
-    means = _gaussian.group_means(m, g)
-    k, zero = num_features, jnp.zeros(variances.shape[0], variances.dtype)
+    k = num_features
     factor = _gaussian.empty_factor(variances, k)
     cross = _Cross(
         rows=jnp.zeros_like(factor.rows),
         core=jnp.zeros((variances.shape[0], k, k), variances.dtype),
         spread=_swap(variances),
-        shift=means - _swap(means),
-        trace=zero,
-        distance=zero,
+        shift=g.means - _swap(g.means),
     )
-    search, _, _ = lax.fori_loop(jnp.int32(0), jnp.int32(k), body, (_start(m, k), factor, cross))
+    start = (_start(m, k), factor, cross, _prior_constant(g.priors))
+    search = lax.fori_loop(0, k, body, start)[0]
     return Selection(search.indices, search.objective, jnp.int32(k))
 
 
@@ -233,44 +256,61 @@ def _extend_cross(c: _Cross, f: Factor, row, step, i, cov, floor) -> _Cross:
         core=core.at[:, step, step].set(spread / r),
         spread=jnp.maximum(c.spread - 2 * gamma * joint + gamma**2 * spread[:, None], floor),
         shift=c.shift - gamma * shift[:, None],
-        trace=c.trace + spread / r,
-        distance=c.distance + shift**2 / r,
     )
 
 
 # ---- The criterion of a given set ---------------------------------------------------------------
 
 
-def _ridged(m: Moments, g: Groups, indices, ridge):
-    cov = _gaussian.group_covariances(m, g, indices)
-    return cov + ridge * jnp.eye(indices.shape[0], dtype=cov.dtype)[None]
+def _subset(m: Moments, g: Groups, indices, ridge):
+    """The groups' covariances with the ridge; NaN for an index that is none, as −1."""
+    d = m.varies.shape[0]
+    cov = _gaussian.group_covariances(m, g, jnp.clip(indices, 0, d - 1))
+    eye = jnp.eye(indices.shape[0], dtype=cov.dtype)[None]
+    cov = jnp.where((g.priors > 0)[:, None, None], cov + ridge * eye, eye)
+    return jnp.where(jnp.all((indices >= 0) & (indices < d)) & m.finite, cov, jnp.nan)
+
+
+def _logdet(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
+    sign, logdet = jnp.linalg.slogdet(cov)
+    return jnp.where(sign > 0, logdet, jnp.nan)[:, None]
 
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
 def gc_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
-    m = _gaussian.moments(x, y, weights, num_classes)
+    m, ridge, shrinkage = _model(x, y, ridge, shrinkage, weights, num_classes)
     g = _gaussian.compromise_groups(m, shrinkage)
-    logdet = jnp.linalg.slogdet(_ridged(m, g, indices, _ridge(m, ridge)))[1]
-    return _compromise(logdet[:, None], m.priors, indices.shape[0], objective)[0][0]
+    logdet = _logdet(_subset(m, g, indices, ridge))
+    value, _ = _compromise(logdet[-2][None] - logdet[:-2], m.priors)
+    if objective == "entropy":
+        value = value + _class_entropy(logdet[:-2], m.priors, indices.shape[0])
+    return value[0]
 
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
 def gkl_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
-    m = _gaussian.moments(x, y, weights, num_classes)
+    m, ridge, shrinkage = _model(x, y, ridge, shrinkage, weights, num_classes)
     g = _gaussian.one_against_all_groups(m, shrinkage)
-    cov = _ridged(m, g, indices, _ridge(m, ridge))
-    means = jnp.take(_gaussian.group_means(m, g), indices, axis=1)
+    cov = _subset(m, g, indices, ridge)
+    means = jnp.take(g.means, jnp.clip(indices, 0, m.varies.shape[0] - 1), axis=1)
     delta = (means - _swap(means))[:, :, None]
     solved = jnp.linalg.solve(cov, jnp.concat([_swap(cov), delta], axis=2))
-    trace = jnp.trace(solved[:, :, :-1], axis1=1, axis2=2)
-    distance = jnp.sum(solved[:, :, -1] * delta[:, :, 0], axis=1)
-    logdet, trace, distance = (a[:, None] for a in (jnp.linalg.slogdet(cov)[1], trace, distance))
-    return _divergence(logdet, trace, distance, g.priors, indices.shape[0], objective)[0]
+    trace = jnp.trace(solved[:, :, :-1], axis1=1, axis2=2)[:, None]
+    distance = jnp.sum(solved[:, :, -1] * delta[:, :, 0], axis=1)[:, None]
+    size = indices.shape[0]
+    value = _divergence(_logdet(cov), trace, distance, g.priors, size, objective)
+    return value[0] + _prior_constant(g.priors)
 
 
-def _ridge(m: Moments, ridge):
-    """The number given (NaN for a negative one that could not be refused), or the default rule."""
-    if ridge is not None:
-        return jnp.where(ridge >= 0, ridge, jnp.nan)
-    varying = jnp.maximum(jnp.sum(m.varies), 1).astype(m.variances.dtype)
-    return RIDGE * jnp.sum(_gaussian.total_variances(m)) / varying
+def _model(x, y, ridge, shrinkage, weights, num_classes: int):
+    """The moments, the ridge (a number or the default rule) and the shrinkage.
+
+    Traced values that are out of range could not be refused: they turn into NaN.
+    """
+    m = _gaussian.moments(x, y, weights, num_classes)
+    if ridge is None:
+        varying = jnp.maximum(jnp.sum(m.varies), 1).astype(m.variances.dtype)
+        ridge = RIDGE * jnp.sum(_gaussian.total_variances(m)) / varying
+    ridge = jnp.where(ridge >= 0, ridge, jnp.nan)
+    shrinkage = jnp.where((shrinkage >= 0) & (shrinkage <= 1), shrinkage, jnp.nan)
+    return m, ridge, shrinkage

@@ -14,7 +14,7 @@ and the Kullback–Leibler bound (section 3.2.2), for class y against the rest r
 
 Covariances are 1/N, p_y = N_y/N, and every group (class, rest, all) has the same ridge on its
 diagonal, so that eq. 9 holds for the classes and f*. Features are added one at a time, the best
-first; ties go to the lowest index.
+first; ties, to rounding, go to the lowest index.
 
 **Reference** L. Lefakis, F. Fleuret, *Jointly Informative Feature Selection Made Tractable by
 Gaussian Modeling*, JMLR 17, 2016. Its Table 2 starts the search at s* = 0, where it may select
@@ -68,17 +68,21 @@ def gc_select(
       `None`: 0.3 with the default ridge; 0, the paper's covariances, with a ridge of yours.
     - `fallback`: static; what goes on where the criterion is saturated. `"wilks"`: the largest
       log|Σ*| − log|Σ_W|; `"random"`: at random, as in the paper, with a `key`; `"stop"`: no more.
-    - `initial`: `(m,)`, features to begin with, in this order, m ≤ `num_features`.
+    - `initial`: `(m,)`, distinct features to begin with, in this order, m ≤ `num_features`.
     - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
 
     **Returns** `Selection`: `indices (k,)` in the order chosen, −1 where there was nothing left to
     choose; `objective (k,)`, the criterion with that many features, NaN at −1; `saturated_at`, how
-    many were chosen before every class was at its bound −log p_y whatever came next: from there
-    Ĩ is H(Y) for every candidate and cannot rank them; `num_features` if that was not reached.
+    many were chosen before a step where every class was at its bound −log p_y with every candidate:
+    Ĩ was H(Y) for all and could not rank them, and the fallback chose this feature and those that
+    follow; `num_features` if that was not reached.
 
     **Numerics** features that do not vary are never chosen, and copies of a chosen one (affine ones
-    too) only when nothing else is left. Without a ridge neither is a feature that within a class is
-    a combination of those chosen. Any NaN or infinity in `x`: all indices are −1.
+    too) only when nothing else is left. Without a ridge, or with one below the rounding of the
+    variances, neither is a feature that within a class is a combination of those chosen. Candidates
+    that all put every class at its bound are told apart by the `"wilks"` criterion. Any NaN or
+    infinity in `x`, or variances that overflow: all indices are −1. Under `jit`, samples with
+    labels out of range are as if absent, and so are classes without samples.
 
     **Defaults** the ridge and shrinkage with the best accuracy of a linear SVM and QDA with 10, 25,
     50 and 100 features, in the mean over GC.MI and GKL.E, on training folds of MNIST and COIL20
@@ -118,8 +122,9 @@ def gkl_select(
     """The features that together set each class apart from the rest, by the bound of section 3.2.2.
 
     Arguments and answer are those of `gc_select`, except that `objective` is `"entropy"` (GKL.E,
-    the paper's best) or `"mi"` (GKL.MI), and that there is no saturation: `saturated_at` is
-    `num_features`. GKL.E has units: a feature multiplied by ten is chosen earlier.
+    the paper's best) or `"mi"` (GKL.MI), and that there is no saturation: no `fallback`, no `key`,
+    and `saturated_at` is `num_features`. GKL.E has units: a feature multiplied by ten is chosen
+    earlier.
 
     **Cost** as `gc_select`, with four arrays `(k, C, d)` for one.
     """
@@ -144,8 +149,10 @@ def gc_objective(
 
     **Arguments** those of `gc_select`; `indices (k,)` are distinct features of `x`.
 
-    **Derivatives** in `x`, `ridge`, `shrinkage` and `weights`, wherever the covariances are
-    positive definite; where f* and a class tie, that of one of them.
+    **Numerics** covariances that are not positive definite, and an index of −1, give NaN.
+
+    **Derivatives** in `x`, `ridge`, `shrinkage` and positive `weights`; where f* and a class tie, a
+    subgradient.
     """
     problem, options = _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights)
     return _gaussian_search.gc_objective(*problem, **options)
@@ -213,6 +220,8 @@ def _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights):
 
 def _indices(value, name: str, d: int, *, most: int) -> Int[Array, "k"]:
     out = _checks.array(value, name)
+    if out.size == 0 and name == "initial":
+        return jnp.zeros(0, jnp.int32)
     if not jnp.issubdtype(out.dtype, jnp.integer) or out.ndim != 1 or not 1 <= out.size <= most:
         expected = f"a vector of 1 to {most} feature indices"
         raise _checks.fail(name, expected, f"shape {out.shape}, dtype {out.dtype}")

@@ -56,32 +56,46 @@ def dataset(name: str):
 NAMES = [*(f"mixture {seed}" for seed in range(7)), "breast", "wine", "iris", "digits"]
 
 
+def best_next(p, mix, score, chosen, d):
+    """The largest value that one more feature can reach; and of it, whether GC is saturated."""
+    left = [j for j in range(d) if j not in chosen]
+    saturated = all(oracle.saturated(p, mix, [*chosen, j]) for j in left)
+    return max(score([*chosen, j]) for j in left), saturated
+
+
 @pytest.mark.parametrize("name", NAMES)
 @every_criterion
 def test_selects_what_the_formulas_select(select, objective_of, formula, objective, name):
-    """K features, float64 to 1e-9; float32 the same, or another one within its rounding."""
+    """Every step, given those before: float64 to 1e-10, float32 to its rounding."""
     x, y, ridge = dataset(name)
-    num_classes, k = y.max() + 1, min(K, x.shape[1])
+    num_classes, k, d = y.max() + 1, min(K, x.shape[1]), x.shape[1]
     p, mix = oracle.groups(x, y, num_classes, ridge)
-    indices, values, margins = oracle.greedy(lambda s: formula(p, mix, s, objective), k, x.shape[1])
     options = {"num_classes": num_classes, "objective": objective, "ridge": ridge}
-    got = select(x, y, k, **options)
-    # Where the criterion is saturated, or another candidate is as good, the choice is free.
-    sure = min(k, int(got.saturated_at), int(np.argmax([*(margins < 1e-10), True])))
-    assert sure >= 1
-    np.testing.assert_array_equal(got.indices[:sure], indices[:sure])
-    np.testing.assert_allclose(got.objective[:sure], values[:sure], atol=1e-9, rtol=1e-9)
-    after = [formula(p, mix, np.asarray(got.indices[: i + 1]), objective) for i in range(k)]
-    np.testing.assert_allclose(got.objective, after, atol=1e-9, rtol=1e-9)
-    subset = objective_of(x, y, got.indices, **options)
-    np.testing.assert_allclose(subset, after[-1], atol=1e-9, rtol=1e-9)
+    compromise = select is jaxfs.gc_select
 
-    single = select(x.astype("float32"), y, k, **options)
-    assert single.objective.dtype == np.float32
-    sure = min(sure, int(single.saturated_at))
-    for i in np.flatnonzero(np.asarray(single.indices[:sure]) != indices[:sure])[:1]:
-        other = formula(p, mix, [*indices[:i], int(single.indices[i])], objective)
-        assert values[i] - other <= 2e-5 * max(1, abs(values[i])), "not a tie within rounding"
+    def score(features):
+        return formula(p, mix, features, objective)
+
+    def fallback(features):
+        return oracle.wilks(p, mix, features)
+
+    for dtype, tolerance in (("float64", 1e-10), ("float32", 2e-5)):
+        got = select(x.astype(dtype), y, k, **options)
+        assert got.objective.dtype == dtype
+        chosen, at = np.asarray(got.indices).tolist(), int(got.saturated_at)
+        assert len(set(chosen)) == k
+        for step in range(k):
+            before, after = chosen[:step], chosen[: step + 1]
+            best, saturated = best_next(p, mix, score if step < at else fallback, before, d)
+            value = score(after) if step < at else fallback(after)
+            assert value >= best - tolerance * max(1, abs(best)), f"step {step}, {dtype}"
+            if compromise and step <= at and dtype == "float64":
+                assert saturated == (step == at)
+            np.testing.assert_allclose(
+                got.objective[step], score(after), rtol=10 * tolerance, atol=10 * tolerance
+            )
+    subset = objective_of(x, y, chosen, **options)
+    np.testing.assert_allclose(subset, score(chosen), atol=1e-9, rtol=1e-9)
 
 
 @both_selectors
@@ -163,7 +177,7 @@ def test_saturation_is_reported_and_wilks_goes_on():
     for step in range(6):
         left = [j for j in range(x.shape[1]) if j not in chosen[:step]]
         is_saturated = all(oracle.saturated(p, mix, [*chosen[:step], j]) for j in left)
-        assert is_saturated or step < at
+        assert is_saturated == (step >= at)
         if step >= at:
             values = [oracle.wilks(p, mix, [*chosen[:step], j]) for j in left]
             assert chosen[step] == left[int(np.argmax(values))]
@@ -245,15 +259,95 @@ def test_initial_features_come_first(select):
 
 
 @both_selectors
-def test_a_class_that_is_traced_and_absent_does_not_count(select):
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+@pytest.mark.parametrize("objective", ["mi", "entropy"])
+def test_a_class_that_is_traced_and_absent_does_not_count(select, objective, ridge):
     x, y = mixture(11, num_classes=2)
-    run = jax.jit(
-        lambda x, y, c: select(x, y, 5, num_classes=c, ridge=0.1).indices, static_argnums=2
+
+    @functools.partial(jax.jit, static_argnums=2)
+    def run(x, y, num_classes):
+        return select(x, y, 5, num_classes=num_classes, ridge=ridge, objective=objective)
+
+    absent, never = run(x, y, 3), run(x, y, 2)
+    np.testing.assert_array_equal(absent.indices, never.indices)
+    np.testing.assert_allclose(absent.objective, never.objective, rtol=1e-9)
+
+
+@both_selectors
+def test_scale_does_not_matter_to_the_default(select):
+    """In float32 the squares of variances over- and underflow long before they themselves do."""
+    x, y = mixture(16, d=9)
+    x[:, 8] = x[:, 4]
+    expected = np.asarray(select(x.astype("float32"), y, 6, num_classes=3).indices)
+    assert not {4, 8} <= set(expected.tolist())
+    for scale in (1e-11, 1e10):
+        got = select((scale * x).astype("float32"), y, 6, num_classes=3)
+        np.testing.assert_array_equal(got.indices, expected)
+
+
+@both_selectors
+def test_overflow_is_not_ranked(select):
+    x, y = mixture(16, d=9)
+    x[:, 2] *= 1e20
+    got = select(x.astype("float32"), y, 4, num_classes=3, ridge=0.1)
+    assert np.all(got.indices == -1)
+    assert np.all(np.isnan(got.objective))
+
+
+@both_selectors
+@pytest.mark.parametrize(("ridge", "shrinkage"), [(-1.0, 0.0), (0.1, 2.0), (0.1, np.nan)])
+def test_traced_options_out_of_range_select_nothing(select, ridge, shrinkage):
+    x, y = mixture(16, d=9)
+    run = jax.jit(lambda r, s: select(x, y, 3, num_classes=3, ridge=r, shrinkage=s).indices)
+    assert np.all(run(ridge, shrinkage) == -1)
+
+
+def test_classes_far_apart_in_float32():
+    """The covariance of the rest must not be what is left of two large numbers."""
+    x, y = mixture(17, d=6)
+    x[y == 0, 3] += 1e3
+    options = {"num_classes": 3, "ridge": 0.01, "objective": "mi"}
+    single, double = (
+        jaxfs.gkl_select(x.astype(t), y, 4, **options) for t in ("float32", "float64")
     )
-    if select is jaxfs.gc_select:
-        np.testing.assert_array_equal(run(x, y, 3), run(x, y, 2))
-    else:
-        assert np.all(run(x, y, 3) >= 0)
+    np.testing.assert_array_equal(single.indices, double.indices)
+    np.testing.assert_allclose(single.objective, double.objective, rtol=1e-3)
+
+
+@both_selectors
+def test_equal_features_are_taken_lowest_first(select):
+    for seed in range(6):
+        base, y = mixture(20 + seed, n=60, d=7)
+        x = np.concatenate([base, base, base], axis=1)
+        got = np.asarray(select(x, y, 7, num_classes=3).indices)
+        assert sorted(got) == list(range(7))
+
+
+def test_running_out_of_candidates_is_not_saturation():
+    x, y = mixture(7, n=400, d=6)
+    x[:, 4], x[:, 5] = x[:, 0], x[:, 1]
+    got = jaxfs.gc_select(x, y, 6, num_classes=3, ridge=0.0)
+    assert np.asarray(got.indices)[4:].tolist() == [-1, -1]
+    assert got.saturated_at == 6
+
+
+def test_many_classes():
+    """More classes than a product with their indicator is worth."""
+    x, y = mixture(18, n=800, d=5, num_classes=40)
+    y[:40] = np.arange(40)
+    p, mix = oracle.groups(x, y, 40, 0.5)
+    expected, values, _ = oracle.greedy(lambda s: oracle.gc(p, mix, s, "mi"), 3, 5)
+    got = jaxfs.gc_select(x, y, 3, num_classes=40, ridge=0.5)
+    np.testing.assert_array_equal(got.indices, expected)
+    np.testing.assert_allclose(got.objective, values, rtol=1e-9)
+
+
+def test_the_objective_of_no_feature_is_nan():
+    x, y = mixture(19)
+    for value in (jaxfs.gc_objective, jaxfs.gkl_objective):
+        run = jax.jit(lambda i, value=value: value(x, y, i, num_classes=3))
+        assert np.isnan(run(np.array([0, -1])))
+        assert np.isfinite(run(np.array([0, 1])))
 
 
 @pytest.mark.parametrize("objective_of", [jaxfs.gc_objective, jaxfs.gkl_objective])
@@ -261,10 +355,24 @@ def test_objectives_are_differentiable(objective_of):
     x, y = mixture(12, n=60, d=5)
     direction = rng(1).normal(size=x.shape)
 
-    def value(x):
-        return objective_of(x, y, [0, 3, 4], num_classes=3, ridge=0.1)
+    def value(arguments):
+        x, ridge, shrinkage, weights = arguments
+        return objective_of(
+            x, y, [0, 3, 4], num_classes=3, ridge=ridge, shrinkage=shrinkage, weights=weights
+        )
 
-    assert_derivatives(value, x, direction, rtol=1e-6)
+    at = (x, 0.1, 0.2, np.linspace(1, 2, 60))
+    assert_derivatives(value, at, (direction, 1.0, -1.0, rng(2).normal(size=60)), rtol=1e-6)
+
+
+@both_selectors
+def test_the_objective_reached_is_differentiable(select):
+    x, y = mixture(12, n=60, d=5)
+
+    def reached(x):
+        return select(x, y, 3, num_classes=3, ridge=0.1).objective[-1]
+
+    assert_derivatives(reached, x, rng(1).normal(size=x.shape), rtol=1e-5)
 
 
 # ---- Mistakes -----------------------------------------------------------------------------------
