@@ -71,7 +71,7 @@ def fit(
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> fit(x, jnp.array([0, 0, 1, 1])).coefficients.round(2).tolist()
-    [1.18]
+    [1.01]
     """
     x, y, one = _data(x, y)
     _checks.number(c, "c", low=0, open_low=True, scalar=True)
