@@ -53,6 +53,7 @@ def against_passes() -> None:
             lambda x=x, y=y, gc=gc: gc(x, y),
             lambda x=x, y=y, gkl=gkl: gkl(x, y),
             lambda x=x, y=y, prepare=prepare: prepare(x, y),
+            repeats=9,
         )
         print(
             f"{n:6d} × {d} × {c:2d}: 100 passes {unit:.2f} s; GC.MI {whole:.2f} s, without the "

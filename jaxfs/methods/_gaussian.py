@@ -190,8 +190,9 @@ def class_rows(m: Moments, i: Int[Array, ""]) -> Float[Array, "c d"]:
 def group_rows(m: Moments, g: Groups, i: Int[Array, ""], own: Float[Array, "c d"]):
     """The same in every group, from those of the classes."""
     weights = g.between * (column(m.deviations, i)[None] - column(g.means, i)[:, None])
-    scatter = matmul(weights, m.deviations) - jnp.sum(weights, axis=1, keepdims=True) * g.means
-    return jnp.where((g.priors > 0)[:, None], matmul(g.within, own) + scatter, 0)
+    both = matmul(jnp.concat([g.within, weights], axis=1), jnp.concat([own, m.deviations]))
+    cov = both - jnp.sum(weights, axis=1, keepdims=True) * g.means
+    return jnp.where((g.priors > 0)[:, None], cov, 0)
 
 
 def group_covariances(m: Moments, g: Groups, indices: Int[Array, "k"]) -> Float[Array, "g k k"]:
@@ -212,17 +213,19 @@ class Factor(NamedTuple):
     """Per group the rows of the Cholesky factor, extended to all features, and what they leave.
 
     Row m of `rows` is the covariance of every feature with the m-th whitened chosen one; rows not
-    yet filled are zero. `residual` is σ²_{j|S}.
+    yet filled are zero. The `newest` is written at the next step, before anything is read: then XLA
+    updates the rows in place. `residual` is σ²_{j|S}.
     """
 
     rows: Float[Array, "g k d"]
+    newest: Float[Array, "g d"]
     residual: Float[Array, "g d"]
 
 
 def empty_factor(variances: Float[Array, "g d"], num_steps: int) -> Factor:
     groups, d = variances.shape
     rows = jnp.zeros((groups, num_steps, d), variances.dtype)
-    return Factor(rows, variances)
+    return Factor(rows, jnp.zeros_like(variances), variances)
 
 
 def column(a: Float[Array, "*b d"], i: Int[Array, ""]) -> Float[Array, "*b"]:
@@ -230,16 +233,16 @@ def column(a: Float[Array, "*b d"], i: Int[Array, ""]) -> Float[Array, "*b"]:
     return lax.dynamic_index_in_dim(a, i, axis=-1, keepdims=False)
 
 
-def set_row(rows: Float[Array, "g k d"], step, row: Float[Array, "g d"]) -> Float[Array, "g k d"]:
-    return lax.dynamic_update_index_in_dim(rows, row, step, axis=1)
+def write(rows: Float[Array, "g k d"], newest: Float[Array, "g d"], step) -> Float[Array, "g k d"]:
+    """The rows with the one that the step before has left; at step 0 that is a row of zeros."""
+    return lax.dynamic_update_index_in_dim(rows, newest, jnp.maximum(step - 1, 0), axis=1)
 
 
-def extend(f: Factor, step, i, cov: Float[Array, "g d"], floor) -> tuple[Factor, Array]:
-    """The factor with feature i added as number `step`; and its new row."""
+def extend(f: Factor, i, cov: Float[Array, "g d"], floor) -> Factor:
+    """The factor with feature i added; its rows are all written."""
     variance = column(f.residual, i)
     row = (cov - products(column(f.rows, i), f.rows)) / jnp.sqrt(variance)[:, None]
-    residual = jnp.maximum(f.residual - row * row, floor)
-    return Factor(set_row(f.rows, step, row), residual), row
+    return Factor(f.rows, row, jnp.maximum(f.residual - row * row, floor))
 
 
 def total_variances(m: Moments) -> Float[Array, "d"]:
@@ -247,15 +250,19 @@ def total_variances(m: Moments) -> Float[Array, "d"]:
     return matmul(m.priors[None], m.variances + m.deviations * m.deviations)[0]
 
 
-def is_copy(m: Moments, total: Float[Array, "d"], i, own: Float[Array, "c d"]) -> Bool[Array, "d"]:
+def total_row(m: Moments, i, own: Float[Array, "c d"]) -> Float[Array, "d"]:
+    """The covariance of feature i with every feature, over all samples."""
+    return matmul(m.priors[None], own + column(m.deviations, i)[:, None] * m.deviations)[0]
+
+
+def is_copy(m: Moments, variances, row: Float[Array, "d"], i) -> Bool[Array, "d"]:
     """Features that are, to rounding, an affine function of feature i: |correlation| is 1.
 
-    `total` are the variances of all samples, `own` the rows of i. Under a ridge a copy is a second
-    noisy measurement, and may look worth having; it is not.
+    `variances` and `row` are those of all samples. Under a ridge a copy is a second noisy
+    measurement, and may look worth having; it is not.
     """
-    rows = matmul(m.priors[None], own + column(m.deviations, i)[:, None] * m.deviations)[0]
-    variance = column(rows, i)
-    scale = jnp.sqrt(jnp.maximum(variance, 0)) * jnp.sqrt(total)  # no squares that overflow
-    correlation = safe_divide(rows, scale)
-    rounding = (8 + m.blocks.shape[0] ** 0.5 + m.blocks.shape[1] ** 0.5) * eps(rows.dtype)
+    # Not the squares of covariances, which overflow.
+    scale = jnp.sqrt(jnp.maximum(column(row, i), 0)) * jnp.sqrt(variances)
+    correlation = safe_divide(row, scale)
+    rounding = (8 + m.blocks.shape[0] ** 0.5 + m.blocks.shape[1] ** 0.5) * eps(row.dtype)
     return correlation * correlation >= 1 - rounding

@@ -147,6 +147,7 @@ def gc_select(
     def body(step, carry):
         step = step.astype(jnp.int32)
         search, factor, ratios, entropy, saturated_at = carry
+        factor = factor._replace(rows=_gaussian.write(factor.rows, factor.newest, step))
         added = jnp.log(factor.residual)
         gain = added[-2][None] - jnp.concat([added[:-2], added[-1:]])
         ratio = ratios[:, None] + gain  # log|Σ*| − log|Σ|, of the classes and the pooled one
@@ -165,9 +166,9 @@ def gc_select(
         noted = value + entropy if objective == "entropy" else value
         tie = jnp.where(clipped, wilks, -jnp.inf)
         i, search = _choose(search, step, initial, allowed, noted, rank, tie)
-        rows = _gaussian.class_rows(m, i)
-        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, i, rows))
-        factor, _ = _gaussian.extend(factor, step, i, _gaussian.group_rows(m, g, i, rows), ridge)
+        cov = _gaussian.group_rows(m, g, i, _gaussian.class_rows(m, i))
+        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, cov[-2], i))
+        factor = _gaussian.extend(factor, i, cov, ridge)
         return search, factor, ratios + column(gain, i), entropy + column(own, i), saturated_at
 
     start = (
@@ -188,6 +189,7 @@ class _Cross(NamedTuple):
     """
 
     rows: Float[Array, "g k d"]  # L_b⁻¹ Σ_a[S, j]
+    newest: Float[Array, "g d"]  # of these rows, as of the factor's
     core: Float[Array, "g k k"]  # L_b⁻¹ Σ_a[S, S] L_b⁻ᵀ
     spread: Float[Array, "g d"]  # the variance of E_j under a
     shift: Float[Array, "g d"]  # the difference of the means of E_j under a and b
@@ -203,22 +205,26 @@ def gkl_select(x, y, ridge, shrinkage, initial, weights, *, num_features, num_cl
     def body(step, carry):
         step = step.astype(jnp.int32)
         search, factor, cross, so_far = carry
+        factor = factor._replace(rows=_gaussian.write(factor.rows, factor.newest, step))
+        cross = cross._replace(rows=_gaussian.write(cross.rows, cross.newest, step))
         r = factor.residual
         terms = jnp.log(r), cross.spread / r, cross.shift**2 / r
         gain = _divergence(*terms, g.priors, 1, objective)
         allowed = _independent(factor, variances, g.priors) & m.varies
         i, search = _choose(search, step, initial, allowed, so_far + gain, gain)
         rows = _gaussian.class_rows(m, i)
-        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, i, rows))
+        whole = _gaussian.total_row(m, i, rows)
+        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, whole, i))
         cov = _gaussian.group_rows(m, g, i, rows)
-        after, row = _gaussian.extend(factor, step, i, cov, ridge)
-        cross = _extend_cross(cross, factor, row, step, i, _swap(cov), ridge)
+        after = _gaussian.extend(factor, i, cov, ridge)
+        cross = _extend_cross(cross, factor, after.newest, step, i, _swap(cov), ridge)
         return search, after, cross, so_far + column(gain, i)
 
     k = num_features
     factor = _gaussian.empty_factor(variances, k)
     cross = _Cross(
         rows=jnp.zeros_like(factor.rows),
+        newest=jnp.zeros_like(variances),
         core=jnp.zeros((variances.shape[0], k, k), variances.dtype),
         spread=_swap(variances),
         shift=g.means - _swap(g.means),
@@ -252,7 +258,8 @@ def _extend_cross(c: _Cross, f: Factor, row, step, i, cov, floor) -> _Cross:
     core = lax.dynamic_update_index_in_dim(c.core, edge, step, axis=1)
     core = lax.dynamic_update_index_in_dim(core, edge, step, axis=2)
     return _Cross(
-        rows=_gaussian.set_row(c.rows, step, through / root),
+        rows=c.rows,
+        newest=through / root,
         core=core.at[:, step, step].set(spread / r),
         spread=jnp.maximum(c.spread - 2 * gamma * joint + gamma**2 * spread[:, None], floor),
         shift=c.shift - gamma * shift[:, None],
