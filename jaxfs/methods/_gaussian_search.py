@@ -87,21 +87,23 @@ def _start(m: Moments, num_features: int) -> _Search:
     return _Search(indices, objective, none, none, m.finite)
 
 
-def _choose(s: _Search, step, initial, allowed, value, *ranks):
+def _any(*masks: Bool[Array, "d"]) -> Bool[Array, "m"]:
+    """`jnp.any` of several, in one reduction: a step has many small operations as it is."""
+    return jnp.max(jnp.stack(masks).astype(jnp.float32), axis=1) > 0
+
+
+def _choose(s: _Search, step, initial, left, goes_on, any_fresh, value, *ranks):
     """The step's feature, −1 if there is none; and the search with it noted.
 
-    The first of `ranks` orders the candidates, the next those that it does not tell apart; `value`
-    is noted. A candidate whose rank is not a number ends the search: nothing is ranked beside it.
+    Of the candidates `left` those that are no copies are fresh. The first of `ranks` orders them,
+    the next those that it does not tell apart; `value` is noted.
     """
-    d = allowed.shape[0]
-    allowed = allowed & ~s.chosen
-    fresh = allowed & ~s.copies
-    pool = jnp.where(jnp.any(fresh), fresh, allowed)
-    clear = jnp.any(pool) & ~jnp.any(pool & ~(ranks[0] < jnp.inf))
+    d = left.shape[0]
+    pool = left & ~(s.copies & any_fresh)
     given = initial[step]
     i = jnp.where(given >= 0, jnp.clip(given, 0, d - 1), _first_best(pool, *ranks))
     kept = (given >= 0) & (given < d) & ~column(s.chosen, i)
-    found = jnp.where(given >= 0, kept, clear) & s.alive
+    found = jnp.where(given >= 0, kept, goes_on) & s.alive
     noted = jnp.where(found, column(value, i), jnp.nan)
     s = s._replace(
         indices=s.indices.at[step].set(jnp.where(found, i, -1)),
@@ -155,17 +157,21 @@ def gc_select(
         own = _class_entropy(added[:-2], p, 1)
         if objective == "entropy":
             value = value + own
-        allowed = _independent(factor, variances, g.priors) & m.varies
-        left = allowed & ~search.chosen
-        saturated = (saturated_at < step) | (jnp.any(left) & jnp.all(clipped | ~left))
-        saturated_at = jnp.where(saturated, jnp.minimum(saturated_at, step), saturated_at)
-        if fallback == "stop":
-            allowed = allowed & ~saturated
         wilks = ratio[-1]
+        left = _independent(factor, variances, g.priors) & m.varies & ~search.chosen
+        lost = ~jnp.isfinite(value + wilks)  # a number is missing: nothing is ranked beside it
+        any_left, any_fresh, any_open, any_lost = _any(
+            left, left & ~search.copies, left & ~clipped, left & lost
+        )
+        saturated = (saturated_at < step) | (any_left & ~any_open)
+        saturated_at = jnp.where(saturated, jnp.minimum(saturated_at, step), saturated_at)
+        goes_on = any_left & ~any_lost
+        if fallback == "stop":
+            goes_on = goes_on & ~saturated
         rank = jnp.where(saturated, instead(step, wilks), value)
         noted = value + entropy if objective == "entropy" else value
         tie = jnp.where(clipped, wilks, -jnp.inf)
-        i, search = _choose(search, step, initial, allowed, noted, rank, tie)
+        i, search = _choose(search, step, initial, left, goes_on, any_fresh, noted, rank, tie)
         cov = _gaussian.group_rows(m, g, i, _gaussian.class_rows(m, i))
         search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, cov[-2], i))
         factor = _gaussian.extend(factor, i, cov, ridge)
@@ -210,8 +216,12 @@ def gkl_select(x, y, ridge, shrinkage, initial, weights, *, num_features, num_cl
         r = factor.residual
         terms = jnp.log(r), cross.spread / r, cross.shift**2 / r
         gain = _divergence(*terms, g.priors, 1, objective)
-        allowed = _independent(factor, variances, g.priors) & m.varies
-        i, search = _choose(search, step, initial, allowed, so_far + gain, gain)
+        left = _independent(factor, variances, g.priors) & m.varies & ~search.chosen
+        any_left, any_fresh, any_lost = _any(
+            left, left & ~search.copies, left & ~jnp.isfinite(gain)
+        )
+        goes_on = any_left & ~any_lost
+        i, search = _choose(search, step, initial, left, goes_on, any_fresh, so_far + gain, gain)
         rows = _gaussian.class_rows(m, i)
         whole = _gaussian.total_row(m, i, rows)
         search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, whole, i))
