@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import eps, safe_divide
 
-_MAX_STEPS = 60
+_MAX_STEPS = 100
 
 
 class _Poles(NamedTuple):
@@ -102,7 +102,8 @@ def _solve(p: _Poles, gap, above, c):
     """All roots at once: rational interpolation with the two neighbouring poles, in a bracket.
 
     f is replaced by r + s/(a − λ) + t/(b − λ) with the same value and slopes, whose zero solves a
-    quadratic. What leaves the bracket is replaced by its middle.
+    quadratic. What leaves the bracket is replaced by its middle, on the scale of the distance to
+    the pole: that of a weak pole is far below rounding. The first guess has the poles' own weights.
     """
     index = jnp.arange(gap.shape[0])[:, None]
     to_left = jnp.take_along_axis(p.distance, index, axis=1)[:, 0]
@@ -129,7 +130,7 @@ def _solve(p: _Poles, gap, above, c):
         )
         new = root + eta
         inside = (new > low) & (new < high)
-        new = jnp.where(inside, new, 0.5 * (low + high))
+        new = jnp.where(inside, new, _middle(low, high))
         done = jnp.abs(value) <= eps(root.dtype) * size
         new = jnp.where(done, root, new)
         settled = done | (jnp.abs(new - root) <= eps(root.dtype) * jnp.abs(root))
@@ -138,8 +139,24 @@ def _solve(p: _Poles, gap, above, c):
     def unfinished(state):
         return ~state[4] & (state[3] < _MAX_STEPS)
 
-    start = (0.5 * (low + high), low, high, 0, jnp.asarray(False))
+    # r, from the middle of the interval, with the weights of both poles known.
+    at_left, at_right = p.weight[:-1], p.weight[1:]
+    rest = _secular(p, middle, c)[0] - (at_right - at_left) / (0.5 * gap)
+    linear = rest * (to_left + to_right) + at_left + at_right
+    constant = rest * to_left * to_right + at_left * to_right + at_right * to_left
+    radical = jnp.sqrt(jnp.maximum(linear**2 - 4 * rest * constant, 0))
+    larger = linear + jnp.where(linear < 0, -radical, radical)
+    guess = _middle(low, high)
+    for root in (safe_divide(larger, 2 * rest), safe_divide(2 * constant, larger)):
+        guess = jnp.where((root > low) & (root < high), root, guess)
+    start = (guess, low, high, 0, jnp.asarray(False))
     return lax.while_loop(unfinished, step, start)[0]
+
+
+def _middle(low, high):
+    """Between two distances to a pole: the geometric mean, or where one is 0 much less."""
+    geometric = jnp.sign(high) * jnp.sqrt(jnp.abs(low)) * jnp.sqrt(jnp.abs(high))
+    return jnp.where((low == 0) | (high == 0), 1e-3 * (low + high), geometric)
 
 
 def _consistent(away: Float[Array, "m n"], d, apart) -> Float[Array, "n"]:

@@ -35,6 +35,7 @@ ORDER = (
     "geometry.grassmann",
     "geometry.spsd",
     "resample",
+    "surrogates._common",
     "surrogates.linear",
     "surrogates.logistic",
     "surrogates.boosting",

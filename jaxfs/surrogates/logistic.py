@@ -20,14 +20,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, matmul, safe_divide
+from jaxfs._numerics import eps, matmul
 from jaxfs._types import ArrayLike, Scalar
+from jaxfs.surrogates import _common
+from jaxfs.surrogates._common import ResampledScores
 
 _NEWTON_STEPS = 40
-_CG_STEPS = 60
 _HALVINGS = 12
 
 
@@ -36,19 +37,6 @@ class LogisticFit(NamedTuple):
 
     coefficients: Float[Array, "l p"]
     intercept: Float[Array, "l"]
-    converged: Bool[Array, "l"]
-
-
-class ResampledScores(NamedTuple):
-    """|β| of every resample, divided by its sum: mean and variance over resamples, `(l, p)`.
-
-    `num_counted (l,)`: the resamples with samples on both sides; the others have no model and are
-    left out. `converged (l,)`: whether all of them reached their minimum.
-    """
-
-    mean: Float[Array, "l p"]
-    variance: Float[Array, "l p"]
-    num_counted: Int[Array, "l"]
     converged: Bool[Array, "l"]
 
 
@@ -73,9 +61,9 @@ def fit(
     >>> fit(x, jnp.array([0, 0, 1, 1])).coefficients.round(2).tolist()
     [1.01]
     """
-    x, y, one = _data(x, y)
+    x, y, one = _binary(x, y)
     _checks.number(c, "c", low=0, open_low=True, scalar=True)
-    w = _weights(weights, x)
+    w = _common.check_weights(weights, x)
     out = _fit(x, y, jnp.asarray(c, x.dtype), w)
     return jax.tree.map(lambda a: a[0], out) if one else out
 
@@ -100,56 +88,22 @@ def resampled_scores(
     **Returns** `ResampledScores`; the variance has B − 1 in its denominator. Means and variances
     are accumulated chunk by chunk: memory is O((n + p) · chunk), never B × p.
     """
-    x, y, one = _data(x, y)
+    x, y, one = _binary(x, y)
     _checks.number(c, "c", low=0, open_low=True, scalar=True)
-    masks = _checks.array(masks, "masks")
-    if masks.ndim != 2 or masks.shape[1] != x.shape[0] or masks.shape[0] < 2:
-        expected = f"of shape (B, {x.shape[0]}) with B ≥ 2 resamples"
-        raise _checks.fail("masks", expected, f"shape {masks.shape}")
-    chunk_size = _checks.integer(chunk_size, "chunk_size", low=1)
-    w = _weights(weights, x)
-    present = masks.astype(bool) & (w > 0)[None]
-    out = _resampled(x, y, present, jnp.asarray(c, x.dtype), w, min(chunk_size, masks.shape[0]))
+    w = _common.check_weights(weights, x)
+    present, chunk = _common.check_masks(masks, chunk_size, w)
+    out = _resampled(x, y, present, jnp.asarray(c, x.dtype), w, chunk)
     return jax.tree.map(lambda a: a[0], out) if one else out
 
 
-def _data(x, y):
-    x = _checks.real(x, "x", ndim=2)
-    if 0 in x.shape:
-        raise _checks.fail("x", "(n, p) with n ≥ 1 samples and p ≥ 1 features", f"{x.shape}")
-    y = _checks.array(y, "y")
-    one = y.ndim == 1
-    y = y[:, None] if one else y
-    if y.ndim != 2 or y.shape[0] != x.shape[0]:
-        expected = f"of shape ({x.shape[0]},) or ({x.shape[0]}, l), one label a sample"
-        raise _checks.fail("y", expected, f"shape {y.shape}")
+def _binary(x, y):
+    x, y, one = _common.check_samples(x, y)
     if not _checks.is_traced(y) and not bool(jnp.all((y == 0) | (y == 1))):
         raise _checks.fail("y", "0 or 1", "other values")
     return x, jnp.matrix_transpose(y).astype(x.dtype), one
 
 
-def _weights(weights, x):
-    if weights is None:
-        return jnp.ones(x.shape[0], x.dtype)
-    return _checks.weights(weights, "weights", x.shape[0], x.dtype)
-
-
 # ---- All samples --------------------------------------------------------------------------------
-
-
-def _centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array, "p"]]:
-    """Samples less their mean, which the intercept takes over, 0 for those absent; and the mean."""
-    x = jnp.where((w > 0)[:, None], x, 0)
-    mean = matmul((w / jnp.sum(w))[None], x)[0]
-    return jnp.where((w > 0)[:, None], x - mean[None], 0), mean
-
-
-def _rows(x: Float[Array, "n p"]) -> Float[Array, "n r"]:
-    """Rows with the inner products of the samples, r = min(n, p)."""
-    if x.shape[1] < x.shape[0]:
-        return x
-    w, u = jnp.linalg.eigh(matmul(x, x.T))
-    return u * jnp.sqrt(jnp.maximum(w, 0))[None]
 
 
 class _Model(NamedTuple):
@@ -239,8 +193,8 @@ def _halve(accepted, scale):
 
 @jax.jit
 def _fit(x, y, c, w):
-    x, mean = _centred(x, w)
-    z = _rows(x)
+    x, mean = _common.centred(x, w)
+    z = _common.reduced_rows(x)
 
     def one(y):
         m = _model(z, y, c, w)
@@ -271,29 +225,6 @@ def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
         force = weight * (p - y) - m.pull[:, None] - d * u
         return delta + matmul(t.T, force), weight * p * (1 - p) - d
 
-    def newton(gradient, change):
-        """Conjugate gradients on (I + Tᵀ diag(change) T) s = −gradient."""
-
-        def product(v):
-            return v + matmul(t.T, change * matmul(t, v))
-
-        def step(state):
-            s, residual, direction, norm, count = state
-            image = product(direction)
-            a = safe_divide(norm, jnp.sum(direction * image, axis=0))
-            s, residual = s + a[None] * direction, residual - a[None] * image
-            new = jnp.sum(residual**2, axis=0)
-            direction = residual + safe_divide(new, norm)[None] * direction
-            return s, residual, direction, new, count + 1
-
-        def unfinished(state):
-            return jnp.any(state[3] > goal) & (state[4] < _CG_STEPS)
-
-        norm = jnp.sum(gradient**2, axis=0)
-        goal = 1e-4 * norm
-        start = (jnp.zeros_like(gradient), -gradient, -gradient, norm, 0)
-        return lax.while_loop(unfinished, step, start)[0]
-
     r, b = t.shape[1], present.shape[1]
     zero = jnp.zeros((r, b), t.dtype), jnp.zeros((t.shape[0], b), t.dtype)
     reference = jnp.linalg.norm(matmul(t.T, weight * (0.5 - y)), axis=0)
@@ -301,7 +232,8 @@ def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
     def step(state):
         delta, u, before, count, done = state
         gradient, change = derivatives(delta, u)
-        direction = newton(jnp.where(done[None], 0, gradient), change)
+        gradient = jnp.where(done[None], 0, gradient)
+        direction = _common.solve_near_identity(t, change, -gradient, 1e-2)
         along = matmul(t, direction)
         now = value(delta, u)
         slack = eps(t.dtype) * jnp.abs(now)
@@ -325,42 +257,20 @@ def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
 
 @functools.partial(jax.jit, static_argnames="chunk")
 def _resampled(x, y, masks, c, w, chunk):
-    x, _ = _centred(x, w)
-    z = _rows(x)
-    size = -(-masks.shape[0] // chunk)
-    padded = jnp.pad(masks, ((0, size * chunk - masks.shape[0]), (0, 0)))
-    chunks = padded.reshape(size, chunk, -1)
-
-    def normalised(pull):
-        score = jnp.abs(matmul(x.T, pull))
-        return safe_divide(score, jnp.broadcast_to(jnp.sum(score, axis=0), score.shape))
+    x, _ = _common.centred(x, w)
+    z = _common.reduced_rows(x)
 
     def one(y):
         m = _model(z, y, c, w)
-        centre = normalised(-m.pull[:, None])
 
-        def add(total, part):
+        def fit(part):
             both = jnp.any(part & (y == 1)[None], axis=1) & jnp.any(part & (y == 0)[None], axis=1)
             # A resample without a model is fitted on all samples, and not counted.
             present = jnp.where(both[:, None], part, True).T.astype(x.dtype)
             pull, done = _resample(m, y, present, c, w)
-            away = jnp.where(both[None], normalised(pull) - centre, 0)
-            count, first, second, fine = total
-            return (
-                count + jnp.sum(both, dtype=jnp.int32),
-                first + jnp.sum(away, axis=1),
-                second + jnp.sum(away * away, axis=1),
-                fine & jnp.all(done | ~both),
-            ), None
+            return pull, both, done
 
-        zero = jnp.zeros(x.shape[1], x.dtype)
-        (count, first, second, fine), _ = lax.scan(
-            add, (jnp.int32(0), zero, zero, m.converged), chunks
-        )
-        number = count.astype(x.dtype)
-        shift = first / number
-        variance = (second - number * shift**2) / (number - 1)
-        mean = centre[:, 0] + shift
-        return ResampledScores(mean, jnp.maximum(variance, 0), count, fine)
+        scores = _common.stream(x, masks, chunk, -m.pull, fit)
+        return scores._replace(converged=scores.converged & m.converged)
 
     return lax.map(one, y)

@@ -1,0 +1,149 @@
+"""What the linear surrogates share: reduced rows, the solver of resamples, streamed scores."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs import _checks
+from jaxfs._numerics import matmul, safe_divide
+
+_CG_STEPS = 60
+
+
+class ResampledScores(NamedTuple):
+    """|β| of every resample, divided by its sum: mean and variance over resamples, `(l, p)`.
+
+    `num_counted (l,)`: the resamples that have a model; the others are left out.
+    `converged (l,)`: whether all of them reached their minimum.
+    """
+
+    mean: Float[Array, "l p"]
+    variance: Float[Array, "l p"]
+    num_counted: Int[Array, "l"]
+    converged: Bool[Array, "l"]
+
+
+def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array, "p"]]:
+    """Samples less their mean, which the intercept takes over, 0 for those absent; and the mean."""
+    x = jnp.where((w > 0)[:, None], x, 0)
+    mean = matmul((w / jnp.sum(w))[None], x)[0]
+    return jnp.where((w > 0)[:, None], x - mean[None], 0), mean
+
+
+def reduced_rows(x: Float[Array, "n p"]) -> Float[Array, "n r"]:
+    """Rows with the inner products of the samples, r = min(n, p)."""
+    if x.shape[1] < x.shape[0]:
+        return x
+    w, u = jnp.linalg.eigh(matmul(x, x.T))
+    return u * jnp.sqrt(jnp.maximum(w, 0))[None]
+
+
+def solve_near_identity(
+    t: Float[Array, "n r"],
+    change: Float[Array, "n b"],
+    right: Float[Array, "r b"],
+    tolerance: float,
+) -> Float[Array, "r b"]:
+    """(I + Tᵀ diag(change_b) T) s_b = right_b for every b, by conjugate gradients.
+
+    The residual is reduced to `tolerance` of the right-hand side.
+    """
+
+    def step(state):
+        s, residual, direction, norm, count = state
+        image = direction + matmul(t.T, change * matmul(t, direction))
+        a = safe_divide(norm, jnp.sum(direction * image, axis=0))
+        s, residual = s + a[None] * direction, residual - a[None] * image
+        new = jnp.sum(residual**2, axis=0)
+        direction = residual + safe_divide(new, norm)[None] * direction
+        return s, residual, direction, new, count + 1
+
+    def unfinished(state):
+        return jnp.any(state[3] > goal) & (state[4] < _CG_STEPS)
+
+    norm = jnp.sum(right**2, axis=0)
+    goal = tolerance**2 * norm
+    return lax.while_loop(unfinished, step, (jnp.zeros_like(right), right, right, norm, 0))[0]
+
+
+def normalised(x: Float[Array, "n p"], pull: Float[Array, "n b"]) -> Float[Array, "p b"]:
+    """|β| / Σ |β| of models β = Xᵀ pull."""
+    score = jnp.abs(matmul(x.T, pull))
+    return safe_divide(score, jnp.broadcast_to(jnp.sum(score, axis=0), score.shape))
+
+
+def stream(
+    x: Float[Array, "n p"],
+    masks: Bool[Array, "m n"],
+    chunk: int,
+    full: Float[Array, "n"],
+    fit: Callable[[Bool[Array, "b n"]], Any],
+) -> ResampledScores:
+    """Mean and variance of the scores of all resamples of one label, a chunk of them at a time.
+
+    `full` is the pull of the model of all samples, about which the moments are taken; `fit` gives
+    the pulls `(n, b)` of a chunk, which of them are models, and which converged.
+    """
+    size = -(-masks.shape[0] // chunk)
+    padded = jnp.pad(masks, ((0, size * chunk - masks.shape[0]), (0, 0)))
+    real = jnp.arange(size * chunk) < masks.shape[0]
+    centre = normalised(x, full[:, None])
+
+    def add(total, part):
+        present, there = part
+        pull, valid, done = fit(present)
+        valid = valid & there
+        away = jnp.where(valid[None], normalised(x, pull) - centre, 0)
+        count, first, second, fine = total
+        return (
+            count + jnp.sum(valid, dtype=jnp.int32),
+            first + jnp.sum(away, axis=1),
+            second + jnp.sum(away * away, axis=1),
+            fine & jnp.all(done | ~valid),
+        ), None
+
+    zero = jnp.zeros(x.shape[1], x.dtype)
+    parts = padded.reshape(size, chunk, -1), real.reshape(size, chunk)
+    start = (jnp.int32(0), zero, zero, jnp.asarray(True))
+    (count, first, second, fine), _ = lax.scan(add, start, parts)
+    number = count.astype(x.dtype)
+    shift = first / number
+    variance = (second - number * shift**2) / (number - 1)
+    return ResampledScores(centre[:, 0] + shift, jnp.maximum(variance, 0), count, fine)
+
+
+# ---- Arguments ----------------------------------------------------------------------------------
+
+
+def check_samples(x, y) -> tuple[Float[Array, "n p"], Array, bool]:
+    """x, y as `(n, l)`, and whether y had but one label."""
+    x = _checks.real(x, "x", ndim=2)
+    if 0 in x.shape:
+        raise _checks.fail("x", "(n, p) with n ≥ 1 samples and p ≥ 1 features", f"{x.shape}")
+    y = _checks.array(y, "y")
+    one = y.ndim == 1
+    y = y[:, None] if one else y
+    if y.ndim != 2 or y.shape[0] != x.shape[0]:
+        expected = f"of shape ({x.shape[0]},) or ({x.shape[0]}, l), one label a sample"
+        raise _checks.fail("y", expected, f"shape {y.shape}")
+    return x, y, one
+
+
+def check_weights(weights, x) -> Float[Array, "n"]:
+    if weights is None:
+        return jnp.ones(x.shape[0], x.dtype)
+    return _checks.weights(weights, "weights", x.shape[0], x.dtype)
+
+
+def check_masks(masks, chunk_size, w) -> tuple[Bool[Array, "m n"], int]:
+    """Which samples of positive weight are in each resample, and how many resamples at a time."""
+    masks = _checks.array(masks, "masks")
+    n = w.shape[0]
+    if masks.ndim != 2 or masks.shape[1] != n or masks.shape[0] < 2:
+        expected = f"of shape (B, {n}) with B ≥ 2 resamples"
+        raise _checks.fail("masks", expected, f"shape {masks.shape}")
+    chunk = min(_checks.integer(chunk_size, "chunk_size", low=1), masks.shape[0])
+    return masks.astype(bool) & (w > 0)[None], chunk
