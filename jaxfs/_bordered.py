@@ -29,12 +29,15 @@ _MAX_STEPS = 100
 
 
 class _Poles(NamedTuple):
-    """Poles between which each root lies, the outermost two without weight."""
+    """Poles between which each root lies, the outermost two without weight.
 
-    distance: Float[Array, "m k"]  # from each root's own pole to every pole
+    Roots run along the last axis: sums over poles are then sums of rows, which XLA vectorises.
+    """
+
+    distance: Float[Array, "k m"]  # from each root's own pole to every pole
     weight: Float[Array, "k"]  # q²
     own: Float[Array, "m"]  # the pole from which the root is measured
-    on_left: Bool[Array, "m k"]  # poles below the root
+    on_left: Bool[Array, "k m"]  # poles below the root
 
 
 def arrowhead(
@@ -62,13 +65,12 @@ def _unit_arrowhead(d, q, c):
     gap = (pole[1:] - pole[:-1]) + (shift[1:] - shift[:-1])
 
     index = jnp.arange(n + 1)
-    on_left = jnp.arange(n + 2)[None, :] <= index[:, None]
+    on_left = jnp.arange(n + 2)[:, None] <= index[None, :]
 
     def poles(origin: Int[Array, "m"]) -> _Poles:
-        distance = (pole[None, :] - pole[origin][:, None]) + (
-            shift[None, :] - shift[origin][:, None]
-        )
-        return _Poles(distance, weight, pole[origin] + shift[origin], on_left)
+        own, moved = pole[origin], shift[origin]
+        distance = (pole[:, None] - own[None]) + (shift[:, None] - moved[None])
+        return _Poles(distance, weight, own + moved, on_left)
 
     left = poles(index)
     above = _secular(left, 0.5 * gap, c)[0] < 0  # at the middle: then the root is nearer its right
@@ -79,23 +81,23 @@ def _unit_arrowhead(d, q, c):
     root = _solve(own, gap, above, c)
 
     # λ_j − d_i, to full relative accuracy.
-    away = root[:, None] - own.distance[:, 1:-1]
+    away = root[None] - own.distance[1:-1]
     q = jnp.where(q < 0, -1.0, 1.0) * _consistent(away, d, apart)
-    v = jnp.concat([q[:, None] / away.T, jnp.ones((1, n + 1), d.dtype)])
+    v = jnp.concat([q[:, None] / away, jnp.ones((1, n + 1), d.dtype)])
     v = v / jnp.linalg.norm(v, axis=0)[None]
     return own.own + root, v
 
 
 def _secular(p: _Poles, root, c):
     """f, its two sums' derivatives (poles on the left, on the right), and the size of its terms."""
-    inverse = safe_divide(jnp.ones_like(p.distance), p.distance - root[:, None])
-    term = p.weight[None] * inverse
+    inverse = safe_divide(jnp.ones_like(p.distance), p.distance - root[None])
+    term = p.weight[:, None] * inverse
     slope = term * inverse
     base = root + (p.own - c)
-    value = base + jnp.sum(term, axis=1)
-    slope_left = jnp.sum(jnp.where(p.on_left, slope, 0), axis=1)
-    slope_right = jnp.sum(jnp.where(p.on_left, 0, slope), axis=1)
-    return value, slope_left, slope_right, jnp.abs(base) + jnp.sum(jnp.abs(term), axis=1)
+    value = base + jnp.sum(term, axis=0)
+    slope_left = jnp.sum(jnp.where(p.on_left, slope, 0), axis=0)
+    slope_right = jnp.sum(jnp.where(p.on_left, 0, slope), axis=0)
+    return value, slope_left, slope_right, jnp.abs(base) + jnp.sum(jnp.abs(term), axis=0)
 
 
 def _solve(p: _Poles, gap, above, c):
@@ -105,9 +107,7 @@ def _solve(p: _Poles, gap, above, c):
     quadratic. What leaves the bracket is replaced by its middle, on the scale of the distance to
     the pole: that of a weak pole is far below rounding. The first guess has the poles' own weights.
     """
-    index = jnp.arange(gap.shape[0])[:, None]
-    to_left = jnp.take_along_axis(p.distance, index, axis=1)[:, 0]
-    to_right = jnp.take_along_axis(p.distance, index + 1, axis=1)[:, 0]
+    to_left, to_right = jnp.diagonal(p.distance), jnp.diagonal(p.distance, offset=-1)
     middle = to_left + 0.5 * gap
     low, high = jnp.where(above, middle, to_left), jnp.where(above, to_right, middle)
 
@@ -159,16 +159,16 @@ def _middle(low, high):
     return jnp.where((low == 0) | (high == 0), 1e-3 * (low + high), geometric)
 
 
-def _consistent(away: Float[Array, "m n"], d, apart) -> Float[Array, "n"]:
+def _consistent(away: Float[Array, "n m"], d, apart) -> Float[Array, "n"]:
     """|q_i| of the arrowhead matrix whose eigenvalues the roots are exactly.
 
     q_i² = Π_j |λ_j − d_i| / Π_{k≠i} |d_k − d_i|: below d_i the pairs (λ_k, d_k), above it
     (λ_{k+1}, d_k), and λ_i, λ_{i+1} around it.
     """
     n = d.shape[0]
-    between = (d[:, None] - d[None, :]) + (apart[:, None] - apart[None, :])  # d_k − d_i
-    k, i = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
-    paired = jnp.where(k < i, away[:-1], away[1:])
+    between = (d[None, :] - d[:, None]) + (apart[None, :] - apart[:, None])  # d_k − d_i
+    i, k = jnp.arange(n)[:, None], jnp.arange(n)[None, :]
+    paired = jnp.where(k < i, away[:, :-1], away[:, 1:])
     ratio = jnp.where(k == i, 1, paired / jnp.where(k == i, 1, between))
-    around = jnp.diagonal(away[:-1]) * jnp.diagonal(away[1:])
-    return jnp.sqrt(jnp.abs(around) * jnp.abs(jnp.prod(ratio, axis=0)))
+    around = jnp.diagonal(away) * jnp.diagonal(away, offset=1)
+    return jnp.sqrt(jnp.abs(around) * jnp.abs(jnp.prod(ratio, axis=1)))
