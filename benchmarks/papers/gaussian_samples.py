@@ -65,7 +65,7 @@ def main() -> None:
         axis.set_title(name)
         axis.set_xlabel("images of each digit seen by the selection")
     axes[0].set_ylabel("test accuracy (%)")
-    axes[1].legend(title="dotted: all images")
+    axes[1].legend(title="dotted: all images", loc="center", ncols=2)
     figure.tight_layout()
     figure.savefig("gaussian_samples.png", dpi=120)
     print("gaussian_samples.png")
