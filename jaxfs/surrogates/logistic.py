@@ -30,6 +30,7 @@ from jaxfs.surrogates._common import ResampledScores
 
 _NEWTON_STEPS = 40
 _HALVINGS = 12
+_SLACK = 16  # the rounding of an objective, in eps: a step that gains less must not be halved
 
 
 class LogisticFit(NamedTuple):
@@ -161,11 +162,9 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
         direction = -jax.scipy.linalg.solve(hessian(curvature), gradient, assume_a="pos")
         along = matmul(zb, direction[:, None])[:, 0]
         now = value(theta, margin)
+        slack = _SLACK * eps(z.dtype) * now
         scale = _halve(
-            lambda s: (
-                value(theta + s * direction, margin + s * along)
-                <= now + eps(z.dtype) * jnp.abs(now)
-            ),
+            lambda s: value(theta + s * direction, margin + s * along) <= now + slack,
             jnp.ones((), z.dtype),
         )
         theta, margin = theta + scale * direction, margin + scale * along
@@ -236,7 +235,8 @@ def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
         direction = _common.solve_near_identity(t, change, -gradient, 1e-2)
         along = matmul(t, direction)
         now = value(delta, u)
-        slack = eps(t.dtype) * jnp.abs(now)
+        loss = jnp.sum(weight * _loss(m.margin[:, None] + u, y), axis=0)
+        slack = _SLACK * eps(t.dtype) * (jnp.abs(now) + loss)
         size = _halve(
             lambda s: value(delta + s[None] * direction, u + s[None] * along) <= now + slack,
             jnp.ones(b, t.dtype),
