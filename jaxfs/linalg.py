@@ -248,7 +248,7 @@ def _eigh_bordered(w, u, v, c):
     fine = jnp.isfinite(c)
     for a in (w, u, v):
         fine = fine & jnp.all(jnp.isfinite(a))
-    return jnp.where(fine, new, jnp.nan), vectors
+    return jnp.where(fine, new, jnp.nan), jnp.where(fine, vectors, jnp.nan)
 
 
 # ---- Bases: the polar factor and the leading eigenspace ----------------------------------------
