@@ -132,6 +132,12 @@ def check_samples(x, y) -> tuple[Float[Array, "n p"], Array, bool]:
     return x, y, one
 
 
+def check_binary(y) -> None:
+    """Labels 0 or 1, when that can be known."""
+    if not _checks.is_traced(y) and not bool(jnp.all(y == y.astype(bool).astype(y.dtype))):
+        raise _checks.fail("y", "0 or 1", "other values")
+
+
 def check_weights(weights, x) -> Float[Array, "n"]:
     if weights is None:
         return jnp.ones(x.shape[0], x.dtype)

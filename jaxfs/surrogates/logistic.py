@@ -99,8 +99,7 @@ def resampled_scores(
 
 def _binary(x, y):
     x, y, one = _common.check_samples(x, y)
-    if not _checks.is_traced(y) and not bool(jnp.all((y == 0) | (y == 1))):
-        raise _checks.fail("y", "0 or 1", "other values")
+    _common.check_binary(y)
     return x, jnp.matrix_transpose(y).astype(x.dtype), one
 
 
