@@ -118,13 +118,22 @@ class _Model(NamedTuple):
 
 
 def _loss(margin, y):
-    """log(1 + exp(−s m)), s = 2 y − 1."""
-    return jax.nn.softplus(margin) - y * margin
+    """log(1 + exp(−s m)), s = 2 y − 1: good to eps of itself, where softplus(m) − y m is not."""
+    return jax.nn.softplus((1 - 2 * y) * margin)
 
 
-def _finished(before, after, reference) -> Bool[Array, "*b"]:
-    """Whether the norm of the gradient is small, and fell no further: what is left is rounding."""
-    return _small(after, reference) & (after > 0.7 * before) | (after == 0)
+def _residual(margin, y):
+    """p − y, likewise without the difference."""
+    return (1 - 2 * y) * jax.nn.sigmoid((1 - 2 * y) * margin)
+
+
+def _finished(before, after, reference, gain, slack) -> Bool[Array, "*b"]:
+    """Whether a step lowered neither the objective by more than rounding, nor a small gradient.
+
+    Far from the minimum the gradient can rise in a step that gains much.
+    """
+    idle = (gain <= slack) & (after > 0.7 * before)
+    return (idle & _small(after, reference)) | (after == 0)
 
 
 def _small(norm, reference) -> Bool[Array, "*b"]:
@@ -144,9 +153,9 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
         return 0.5 * jnp.sum(penalty * theta**2) + c * jnp.sum(w * _loss(margin, y))
 
     def derivatives(theta, margin):
-        p = jax.nn.sigmoid(margin)
-        gradient = penalty * theta + matmul(c * (w * (p - y))[None], zb)[0]
-        return gradient, c * w * p * (1 - p)
+        e = _residual(margin, y)
+        gradient = penalty * theta + matmul(c * (w * e)[None], zb)[0]
+        return gradient, c * w * jnp.abs(e) * (1 - jnp.abs(e))
 
     def hessian(curvature):
         h = matmul(zb.T * curvature[None], zb) + jnp.diag(penalty)
@@ -168,7 +177,9 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
         )
         theta, margin = theta + scale * direction, margin + scale * along
         after = jnp.linalg.norm(derivatives(theta, margin)[0])
-        return theta, margin, after, count + 1, _finished(before, after, reference)
+        gain = -0.5 * jnp.vdot(gradient, direction)
+        done = _finished(before, after, reference, gain, slack)
+        return theta, margin, after, count + 1, done
 
     def unfinished(state):
         return ~state[4] & (state[3] < _NEWTON_STEPS)
@@ -180,13 +191,20 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
     _, curvature = derivatives(theta, margin)
     root = jnp.linalg.cholesky(hessian(curvature))
     whitened = jax.scipy.linalg.solve_triangular(root, zb.T, lower=True).T
-    pull = c * w * (jax.nn.sigmoid(margin) - y)
+    pull = c * w * _residual(margin, y)
     return _Model(margin, pull, curvature, whitened, theta[-1], _small(norm, reference))
 
 
 def _halve(accepted, scale):
     """The first of scale, scale/2, … that is accepted (elementwise), the last if none is."""
-    return lax.fori_loop(0, _HALVINGS, lambda _, s: jnp.where(accepted(s), s, 0.5 * s), scale)
+
+    def step(state):
+        scale, _, count = state
+        fine = accepted(scale)
+        return jnp.where(fine, scale, 0.5 * scale), jnp.all(fine), count + 1
+
+    start = scale, jnp.asarray(False), 0
+    return lax.while_loop(lambda state: ~state[1] & (state[2] < _HALVINGS), step, start)[0]
 
 
 @jax.jit
@@ -219,9 +237,9 @@ def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
         return 0.5 * jnp.sum(delta**2, axis=0) + jnp.sum(rest, axis=0)
 
     def derivatives(delta, u):
-        p = jax.nn.sigmoid(m.margin[:, None] + u)
-        force = weight * (p - y) - m.pull[:, None] - d * u
-        return delta + matmul(t.T, force), weight * p * (1 - p) - d
+        e = _residual(m.margin[:, None] + u, y)
+        force = weight * e - m.pull[:, None] - d * u
+        return delta + matmul(t.T, force), weight * jnp.abs(e) * (1 - jnp.abs(e)) - d
 
     r, b = t.shape[1], present.shape[1]
     zero = jnp.zeros((r, b), t.dtype), jnp.zeros((t.shape[0], b), t.dtype)
@@ -242,7 +260,9 @@ def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
         )
         delta, u = delta + size[None] * direction, u + size[None] * along
         after = jnp.linalg.norm(derivatives(delta, u)[0], axis=0)
-        return delta, u, after, count + 1, done | _finished(before, after, reference)
+        gain = -0.5 * jnp.sum(gradient * direction, axis=0)
+        done = done | _finished(before, after, reference, gain, slack)
+        return delta, u, after, count + 1, done
 
     def unfinished(state):
         return ~jnp.all(state[4]) & (state[3] < _NEWTON_STEPS)
@@ -250,7 +270,7 @@ def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
     first = jnp.linalg.norm(derivatives(*zero)[0], axis=0)
     begin = (*zero, first, 0, jnp.zeros(b, bool))
     _, u, norm, _, _ = lax.while_loop(unfinished, step, begin)
-    pull = weight * (y - jax.nn.sigmoid(m.margin[:, None] + u))
+    pull = -weight * _residual(m.margin[:, None] + u, y)
     return pull, _small(norm, reference)
 
 

@@ -79,6 +79,23 @@ def test_resamples(shape, dtype):
     assert got.num_counted[2] < len(masks)
 
 
+def test_float32_on_separated_groups():
+    """Probabilities next to 0 and 1 must not cancel: variances are of small differences."""
+    r = rng(3)
+    factors = r.normal(size=(100, 3))
+    x = 0.3 * r.normal(size=(100, 400)) + factors @ r.normal(size=(3, 400))
+    y = factors[:, 0] > 0
+    x[y] += r.normal(size=400)
+    masks = subsample_masks(jax.random.key(2), 8, 100)
+    double = logistic.resampled_scores(x, y, masks)
+    single = logistic.resampled_scores(x.astype(np.float32), y, masks)
+    assert_close(single.variance.sum(), double.variance.sum(), 1e-3)
+    for mask in np.asarray(masks):
+        double = logistic.fit(x, y, weights=mask).coefficients
+        single = logistic.fit(x.astype(np.float32), y, weights=mask).coefficients
+        assert_close(single, double, 1e-4)
+
+
 def test_the_size_of_chunks_does_not_matter():
     x, y = problem(SHAPES["n > p"])
     masks = subsample_masks(jax.random.key(1), 7, len(y))
