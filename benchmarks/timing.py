@@ -35,6 +35,14 @@ def verdict(value: float, bar: float) -> str:
     return text
 
 
+def at_least(value: float, bar: float) -> str:
+    """`3.1 (bar ≥ 2.0)`, likewise."""
+    text = f"{value:.1f} (bar ≥ {bar:.1f}{'' if value >= bar else ', MISSED'})"
+    if not value >= bar:
+        _missed.append(text)
+    return text
+
+
 def finish() -> None:
     """Exit with 1 if a bar was missed."""
     if _missed:

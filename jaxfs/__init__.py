@@ -1,5 +1,6 @@
 """Feature selection in pure JAX: scores and selectors under jit, vmap and grad."""
 
+from jaxfs import evaluate as evaluate
 from jaxfs import geometry as geometry
 from jaxfs import graphs as graphs
 from jaxfs import kernels as kernels
@@ -17,5 +18,7 @@ from jaxfs.methods.manifest import manifest_from_kernels as manifest_from_kernel
 from jaxfs.methods.manifest import manifest_multiclass_score as manifest_multiclass_score
 from jaxfs.methods.manifest import manifest_operators as manifest_operators
 from jaxfs.methods.manifest import manifest_score as manifest_score
+from jaxfs.methods.ssfs import SSFSResult as SSFSResult
+from jaxfs.methods.ssfs import ssfs as ssfs
 
 __version__ = "0.1.0"

@@ -157,6 +157,13 @@ def integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:
     return value
 
 
+def flag(value: Any, name: str) -> bool:
+    """True or false, static."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise fail(name, "True or False", repr(value))
+    return bool(value)
+
+
 def option(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     """One of a few names."""
     if value not in allowed:

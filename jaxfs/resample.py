@@ -27,7 +27,7 @@ def subsample_masks(
       at least one.
     - `mask`: `(n,)`, false or 0 for samples that are padding, in no resample.
 
-    **Returns** `(B, n)`, true for the samples of each resample.
+    **Returns** `(B, n)`, true for the samples of each resample; padding does not change which.
 
     >>> import jax
     >>> subsample_masks(jax.random.key(0), 3, 10, fraction=0.7).sum(axis=1).tolist()
@@ -37,7 +37,9 @@ def subsample_masks(
     num_samples = _checks.integer(num_samples, "num_samples", low=1)
     _checks.number(fraction, "fraction", low=0, high=1, open_low=True, scalar=True)
     present = presence(mask, num_samples)
-    lots = jax.random.uniform(key, (num_resamples, num_samples))
+    # Each sample has a key of its own, by its place among those present: padding changes no lot.
+    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.cumsum(present))
+    lots = jax.vmap(lambda key: jax.random.uniform(key, (num_resamples,)))(keys).T
     lots = jnp.where(present[None], lots, 2.0)
     rank = jnp.argsort(jnp.argsort(lots, axis=1), axis=1)
     there = jnp.sum(present)

@@ -1,5 +1,7 @@
 """Exact greedy boosting as XGBoost describes it, one sample, node and threshold at a time."""
 
+import itertools
+
 import numpy as np
 
 
@@ -39,7 +41,7 @@ def best(x, g, h, l2, child):
     found = None
     for feature in range(x.shape[1]):
         values = np.unique(x[:, feature])
-        for low, high in zip(values[:-1], values[1:], strict=True):
+        for low, high in itertools.pairwise(values):
             left = x[:, feature] <= low
             sides = [(g[s].sum(), h[s].sum()) for s in (left, ~left)]
             if min(side[1] for side in sides) < child:

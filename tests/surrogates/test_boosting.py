@@ -49,9 +49,7 @@ def test_oracle(loss):
     settings = {"num_trees": 8, "max_depth": 3, "learning_rate": 0.5, "l2": 0.7}
     hidden = np.where(w[:, None] > 0, x, np.nan)
     labels = np.stack([y, y[::-1]], axis=1)
-    model = boosting.fit(
-        hidden, labels, loss=loss, weights=w, min_child_weight=1.5, **settings
-    )
+    model = boosting.fit(hidden, labels, loss=loss, weights=w, min_child_weight=1.5, **settings)
     predicted = boosting.predict(model, x, loss=loss)
     for i, label in enumerate(labels.T):
         expected, margin = boost(
@@ -86,9 +84,7 @@ def test_one_label_has_no_axis():
     assert one.importances.shape == (8,)
     assert one.feature.shape == (3, 128)
     np.testing.assert_array_equal(one.value, many.value[0])
-    np.testing.assert_array_equal(
-        boosting.predict(one, x), boosting.predict(many, x)[:, 0]
-    )
+    np.testing.assert_array_equal(boosting.predict(one, x), boosting.predict(many, x)[:, 0])
 
 
 def test_labels_without_a_split():

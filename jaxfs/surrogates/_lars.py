@@ -1,0 +1,168 @@
+"""The path of least angle regression, for several labels, in arrays of a fixed size.
+
+With s the signs of the correlations of the features in the model, X their columns, the direction
+d = (XᵀX)⁻¹ s lowers all their |correlations| at one rate: they are level − t after a step of t.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.linalg import cho_solve
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs._numerics import eps, matmul
+
+_TURNS = 16  # a path that turns back more often than so many times its length is given up
+
+
+class _Path(NamedTuple):
+    """A point of the path. Each feature in the model has a slot; an empty slot holds −1."""
+
+    slots: Int[Array, "k"]
+    columns: Float[Array, "k n"]
+    gram: Float[Array, "k k"]
+    signs: Float[Array, "k"]  # of the correlations; 0 for an empty slot
+    beta: Float[Array, "k"]
+    residual: Float[Array, "n"]
+    free: Bool[Array, "p"]  # which features may enter
+    turns: Int[Array, ""]
+    done: Bool[Array, ""]
+
+
+def path_end(
+    a: Float[Array, "n p"], r: Float[Array, "n l"], free: Bool[Array, "p"], k: int, lasso: bool
+) -> Float[Array, "l p"]:
+    """The coefficients where k features are in the model and one more would enter.
+
+    Columns of `a` and `r` are centred; only features that are `free` enter.
+    """
+    known = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(r), axis=0)
+    a = jnp.where(jnp.all(jnp.isfinite(a)), a, 0)
+
+    def one(r):
+        # What correlations are when only rounding is left.
+        floor = eps(a.dtype) * (jnp.sum(r**2) * a.shape[0] * jnp.max(jnp.sum(a**2, axis=0))) ** 0.5
+        path = lax.while_loop(
+            lambda path: ~path.done & (path.turns <= _TURNS * k),
+            functools.partial(_step, a, floor, lasso),
+            _start(r, free, k),
+        )
+        place = jnp.where(path.slots < 0, a.shape[1], path.slots)  # beyond the end: dropped
+        return jnp.zeros(a.shape[1], a.dtype).at[place].set(path.beta, mode="drop")
+
+    beta = jax.vmap(one, in_axes=1)(jnp.where(known[None], r, 0))
+    return jnp.where(known[:, None], beta, jnp.nan)
+
+
+def _start(r: Float[Array, "n"], free: Bool[Array, "p"], k: int) -> _Path:
+    zero = jnp.zeros(k, r.dtype)
+    return _Path(
+        slots=jnp.full(k, -1, jnp.int32),
+        columns=jnp.zeros((k, r.shape[0]), r.dtype),
+        gram=jnp.zeros((k, k), r.dtype),
+        signs=zero,
+        beta=zero,
+        residual=r,
+        free=free,
+        turns=jnp.int32(0),
+        done=jnp.asarray(False),
+    )
+
+
+def _step(a: Float[Array, "n p"], floor, lasso: bool, path: _Path) -> _Path:
+    """Go on until a feature enters or leaves, or no correlation is left."""
+    used = path.slots >= 0
+    solve = _solver(path.gram, used)
+    direction = solve(path.signs)
+    along = matmul(direction[None], path.columns)[0]
+    c, slope = matmul(jnp.stack([path.residual, along]), a)
+    level = _level(c, path)
+    entry = _entry(c, slope, level, path.free)
+    exit_ = _exit(direction, path) if lasso else jnp.full_like(direction, jnp.inf)
+    feature, slot = jnp.argmin(entry), jnp.argmin(exit_)
+
+    length = jnp.minimum(entry[feature], exit_[slot])
+    ends = length >= level - floor
+    enters = ~ends & (entry[feature] < exit_[slot])
+    column = a[:, feature]
+    rest = (
+        column - matmul(solve(matmul(path.columns, column[:, None])[:, 0])[None], path.columns)[0]
+    )
+    tolerance = eps(a.dtype) * max(16, path.slots.shape[0])
+    dependent = enters & (jnp.sum(rest**2) <= tolerance * jnp.sum(column**2))
+
+    length = jnp.where(dependent, 0, jnp.where(ends, level, length))
+    moved = path._replace(
+        beta=path.beta + length * direction,
+        residual=path.residual - length * along,
+        free=path.free.at[feature].set(path.free[feature] & ~dependent),
+        done=ends | (enters & ~dependent & jnp.all(used)),
+    )
+    sign = jnp.sign(c[feature] - length * slope[feature])
+    moved = _choose(
+        enters & ~dependent & ~jnp.all(used), _enter(moved, feature, column, sign), moved
+    )
+    return _choose(~ends & ~enters, _leave(moved, slot), moved)
+
+
+def _solver(gram: Float[Array, "k k"], used: Bool[Array, "k"]):
+    """Solves with the Gram matrix of the features in the model, the identity for empty slots."""
+    both = used[:, None] & used[None, :]
+    root = jnp.linalg.cholesky(jnp.where(both, gram, jnp.eye(used.shape[0], dtype=gram.dtype)))
+    return functools.partial(cho_solve, (root, True))
+
+
+def _level(c: Float[Array, "p"], path: _Path) -> Float[Array, ""]:
+    """The |correlation| that the features in the model share; the largest of all at the start."""
+    used = path.slots >= 0
+    inside = jnp.max(jnp.where(used, jnp.abs(c[path.slots]), 0))
+    return jnp.where(jnp.any(used), inside, jnp.max(jnp.where(path.free, jnp.abs(c), 0)))
+
+
+def _entry(c, slope, level, free: Bool[Array, "p"]) -> Float[Array, "p"]:
+    """How far each feature is from attaining the level, which it must approach to do so."""
+
+    def meet(gap, rate):
+        nearing = free & (rate > 0)
+        return jnp.where(nearing, jnp.maximum(gap, 0) / jnp.where(nearing, rate, 1), jnp.inf)
+
+    return jnp.minimum(meet(level - c, 1 - slope), meet(level + c, 1 + slope))
+
+
+def _exit(direction: Float[Array, "k"], path: _Path) -> Float[Array, "k"]:
+    """How far each coefficient is from 0, if it moves there."""
+    nearing = direction * path.signs < 0
+    distance = -path.beta / jnp.where(nearing, direction, 1)
+    return jnp.where(nearing, jnp.maximum(distance, 0), jnp.inf)
+
+
+def _enter(path: _Path, feature, column: Float[Array, "n"], sign) -> _Path:
+    """Put a feature into the first empty slot."""
+    slot = jnp.argmin(path.slots)
+    columns = path.columns.at[slot].set(column)
+    products = matmul(columns, column[:, None])[:, 0]
+    return path._replace(
+        slots=path.slots.at[slot].set(feature.astype(jnp.int32)),
+        columns=columns,
+        gram=path.gram.at[slot].set(products).at[:, slot].set(products),
+        signs=path.signs.at[slot].set(sign),
+        free=path.free.at[feature].set(False),
+    )
+
+
+def _leave(path: _Path, slot) -> _Path:
+    return path._replace(
+        slots=path.slots.at[slot].set(-1),
+        columns=path.columns.at[slot].set(0),
+        signs=path.signs.at[slot].set(0),
+        beta=path.beta.at[slot].set(0),
+        free=path.free.at[path.slots[slot]].set(True),
+        turns=path.turns + 1,
+    )
+
+
+def _choose(condition: Bool[Array, ""], yes: _Path, no: _Path) -> _Path:
+    return jax.tree.map(functools.partial(jnp.where, condition), yes, no)

@@ -1,0 +1,149 @@
+"""The surrogate models by name and settings, with one face: scores of features for labels.
+
+A model scores features for labels by what it gives them, nonnegative and of sum one for each label
+(all 0 if it uses none); correlations are not divided by their sum. Settings that are numbers may be
+traced.
+"""
+
+import dataclasses
+import functools
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from jaxfs import _checks
+from jaxfs._numerics import eps, matmul, safe_divide
+from jaxfs._types import Scalar
+from jaxfs.surrogates import _common, boosting, linear, logistic
+from jaxfs.surrogates._common import ResampledScores
+
+Features: TypeAlias = Float[Array, "n p"]
+Labels: TypeAlias = Float[Array, "n l"]
+Present: TypeAlias = Bool[Array, "n"]
+
+
+@runtime_checkable
+class ScoringModel(Protocol):
+    """Feature scores `(l, p)` of models fitted on all samples present."""
+
+    binary_only: ClassVar[bool]
+
+    def scores(self, x: Features, y: Labels, present: Present, binary: bool) -> Array: ...
+
+
+@runtime_checkable
+class SelectionModel(ScoringModel, Protocol):
+    """And how they vary over resamples."""
+
+    def resampled(
+        self, x: Features, y: Labels, masks: Bool[Array, "m n"], present: Present, chunk_size: int
+    ) -> ResampledScores: ...
+
+
+def _model(cls, static: tuple[str, ...] = ()):
+    """A frozen dataclass and pytree, whose `static` fields belong to its structure."""
+    cls = dataclasses.dataclass(frozen=True)(cls)
+    names = [field.name for field in dataclasses.fields(cls)]
+    data = [name for name in names if name not in static]
+    return jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=list(static))
+
+
+@_model
+class Logistic:
+    """Logistic regression of binary labels: |β| / Σ |β|. `c` is positive."""
+
+    c: Scalar = 1.0
+    binary_only: ClassVar[bool] = True
+
+    def scores(self, x, y, present, binary):
+        return _share(logistic.fit(x, y, c=self.c, weights=present).coefficients)
+
+    def resampled(self, x, y, masks, present, chunk_size):
+        return logistic.resampled_scores(
+            x, y, masks, c=self.c, weights=present, chunk_size=chunk_size
+        )
+
+
+@_model
+class Ridge:
+    """Ridge regression: |β| / Σ |β|. `alpha` is positive."""
+
+    alpha: Scalar = 1.0
+    binary_only: ClassVar[bool] = False
+
+    def scores(self, x, y, present, binary):
+        return _share(linear.fit(x, y, alpha=self.alpha, weights=present).coefficients)
+
+    def resampled(self, x, y, masks, present, chunk_size):
+        return linear.resampled_scores(
+            x, y, masks, alpha=self.alpha, weights=present, chunk_size=chunk_size
+        )
+
+
+@functools.partial(_model, static=("num_trees", "max_depth"))
+class BoostedTrees:
+    """Boosted trees, of squared loss for labels that are not binary: the mean gain of splits.
+
+    Settings as in `boosting.fit`.
+    """
+
+    num_trees: int = 100
+    max_depth: int = 6
+    learning_rate: Scalar = 0.3
+    l2: Scalar = 1.0
+    min_child_weight: Scalar = 1.0
+    binary_only: ClassVar[bool] = False
+
+    def scores(self, x, y, present, binary):
+        loss = "logistic" if binary else "squared"
+        return boosting.fit(x, y, loss=loss, weights=present, **vars(self)).importances
+
+
+@_model
+class Correlation:
+    """No model: the squared correlation of feature and label, 0 for what is constant."""
+
+    binary_only: ClassVar[bool] = False
+
+    def scores(self, x, y, present, binary):
+        x, y = (unit_columns(a, present) for a in (x, y))
+        return jnp.square(matmul(y.T, x))
+
+
+def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Array, "n m"]:
+    """Columns less their mean over the samples present, of length one; 0 if constant."""
+    centre, mean = _common.centred(a, present.astype(a.dtype))
+    # About a mean of 1e6 and more a constant leaves rounding: that is not a length.
+    rounding = 4 * eps(a.dtype) * jnp.abs(mean) * jnp.sqrt(jnp.sum(present).astype(a.dtype))
+    length = jnp.linalg.norm(centre, axis=0)
+    length = jnp.where(length > rounding, length, 0)
+    return safe_divide(centre, jnp.broadcast_to(length, centre.shape))
+
+
+def _share(coefficients: Float[Array, "l p"]) -> Float[Array, "l p"]:
+    """|β| / Σ |β|; a label that has no model gives 0."""
+    size = jnp.abs(jnp.where(jnp.isnan(coefficients), 0, coefficients))
+    return safe_divide(size, jnp.broadcast_to(jnp.sum(size, axis=1, keepdims=True), size.shape))
+
+
+_NAMED = {
+    "logistic": Logistic,
+    "ridge": Ridge,
+    "boosting": BoostedTrees,
+    "correlation": Correlation,
+}
+
+
+def check(model, name: str, protocol, names: tuple[str, ...], binary: bool):
+    """A model, by name or as a record, that can do what the protocol says."""
+    if isinstance(model, str):
+        model = _NAMED[_checks.option(model, name, names)]()
+    if isinstance(model, type) or not isinstance(model, protocol):
+        records = " or ".join(_NAMED[n].__name__ + "(…)" for n in names)
+        expected = "one of " + ", ".join(map(repr, names)) + f", or {records}"
+        raise _checks.fail(name, expected, repr(model))
+    if model.binary_only and not binary:
+        raise _checks.fail(name, "a regression for continuous pseudo-labels", repr(model))
+    return model

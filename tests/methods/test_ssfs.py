@@ -1,0 +1,276 @@
+"""SSFS against its oracle, its ablations, and what it must not stumble over."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxfs
+from jaxfs.resample import subsample_masks
+from jaxfs.surrogates.models import BoostedTrees, Logistic, Ridge
+from tests.helpers import assert_close, rng
+from tests.methods import ssfs_oracle as oracle
+
+KEY = jax.random.key(0)
+N, P, K, B = 30, 9, 2, 12
+
+
+@functools.cache
+def data() -> np.ndarray:
+    """Two overlapping partitions in features 0 … 3, noise in the others, of several scales."""
+    r = rng(5)
+    x = r.normal(size=(N, P))
+    x[:, :2] += 4 * (np.arange(N) % 2)[:, None]
+    x[:, 2:4] += 4 * (np.arange(N) % 3 == 0)[:, None]
+    return x * np.logspace(-1, 2, P) + 3.0
+
+
+@functools.partial(jax.jit, static_argnames=("dtype", "options"))
+def _run(x, mask, dtype, options):
+    return jaxfs.ssfs(
+        KEY, x.astype(dtype), num_pseudo_labels=K, num_resamples=B, mask=mask, **dict(options)
+    )
+
+
+def run(x=None, mask=None, dtype="float64", **options):
+    """One program for each set of options."""
+    x = data() if x is None else x
+    mask = np.ones(len(x)) if mask is None else mask
+    return _run(x, mask, dtype, tuple(sorted(options.items())))
+
+
+@pytest.mark.parametrize("labels", ["binary", "continuous"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_oracle(labels, dtype):
+    binary = labels == "binary"
+    x = oracle.standardized(data())
+    values, vectors = oracle.eigenpairs(x, 2 * K)
+    got = run(dtype=dtype, pseudo_labels=labels)
+    tolerance = {"float32": 2e-3, "float64": 1e-6}[dtype]
+    assert got.scores.dtype == dtype
+    assert_close(got.eigenvalues, values, tolerance)
+    assert_close(
+        np.abs(np.sum(vectors * np.asarray(got.eigenvectors), axis=0)), np.ones(2 * K), tolerance
+    )
+
+    y = np.asarray(got.eigenvectors, np.float64)  # with its signs
+    if binary:
+        y = np.stack([oracle.two_medoids(v) for v in y.T], axis=1).astype(int)
+        np.testing.assert_array_equal(got.pseudo_labels, y)
+    masks = np.asarray(subsample_masks(KEY, B, N))
+    expected = [oracle.instability(x, label, masks, binary) for label in y.T]
+    assert_close(got.instability, expected, 10 * tolerance)
+    np.testing.assert_array_equal(got.selected, np.argsort(expected)[:K])
+
+    each = np.stack([oracle.gains(x, y[:, i], binary) for i in np.asarray(got.selected)])
+    assert_close(got.scores_per_eigenvector, each, tolerance)
+    score = each.max(axis=0)
+    assert_close(np.where(score > 0, np.asarray(got.scores), 0), score, tolerance)
+
+
+def test_features_without_a_part_are_ordered_by_correlation():
+    got = run(rng(0).normal(size=(N, 40)))
+    score = np.asarray(got.scores_per_eigenvector.max(axis=0))
+    v = np.asarray(got.eigenvectors)[:, np.asarray(got.selected)]
+    x = rng(0).normal(size=(N, 40))
+    second = np.square(np.corrcoef(x.T, v.T)[:40, 40:]).sum(axis=1)
+    unused = score == 0
+    assert 5 < unused.sum() < 35
+    np.testing.assert_array_equal(np.asarray(got.scores)[~unused], score[~unused])
+    rest = np.asarray(got.scores)[unused]
+    assert rest.max() < score[~unused].min()
+    np.testing.assert_array_equal(np.argsort(rest), np.argsort(second[unused]))
+
+
+def test_correlation():
+    got = run(scoring_model="correlation")
+    v = np.asarray(got.eigenvectors)[:, np.asarray(got.selected)]
+    expected = np.square(np.corrcoef(data().T, v.T)[:P, P:])
+    assert_close(got.scores_per_eigenvector, expected.T, 1e-10)
+    assert_close(got.scores, expected.sum(axis=1), 1e-10)
+
+
+def test_diverse():
+    x = np.concatenate([data(), data()[:, :1]], axis=1)  # a duplicate of the first feature
+    plain = run(x, scoring_model="correlation", ranking="score").scores
+    got = run(x, scoring_model="correlation", ranking="diverse").scores
+    c2 = np.square(np.corrcoef(x.T))
+    expected, left = np.zeros(P + 1), list(range(P + 1))
+    for _ in range(P + 1):
+        taken = [m for m in range(P + 1) if m not in left]
+        worth = [plain[m] * (1 - max((c2[m, t] for t in taken), default=0) + 0.001) for m in left]
+        best = int(np.argmax(worth))
+        expected[left.pop(best)] = worth[best]
+    assert_close(got, expected, 1e-9)
+    assert got[P] < 0.01 * got[0]
+
+
+def test_leading():
+    got = run(selection="leading")
+    np.testing.assert_array_equal(got.selected, np.arange(K))
+    np.testing.assert_array_equal(got.instability, got.eigenvalues)
+
+
+def test_predictability():
+    got = run(selection="predictability")
+    x = oracle.standardized(data())
+    distance = np.square(x[:, None] - x[None]).sum(axis=2) + 1e9 * np.eye(N)
+    near = np.argsort(distance, axis=1)[:, :5]
+    for label, criterion in zip(np.asarray(got.pseudo_labels).T, got.instability, strict=True):
+        right = (label[near].mean(axis=1) > 0.5) == label
+        balanced = (right[label == 0].mean() + right[label == 1].mean()) / 2
+        assert float(criterion) == pytest.approx(1 - balanced, abs=1e-12)
+    np.testing.assert_array_equal(got.selected, np.argsort(got.instability, kind="stable")[:K])
+
+
+@pytest.mark.parametrize("name", ["logistic", "ridge"])
+def test_linear_scores(name):
+    got = run(scoring_model=name)
+    x = oracle.standardized(data())
+    for i, each in zip(np.asarray(got.selected), got.scores_per_eigenvector, strict=True):
+        y = np.asarray(got.pseudo_labels)[:, i]
+        expected = oracle.fitted(
+            x, y if name == "logistic" else y.astype(float), name == "logistic"
+        )
+        assert_close(each, expected, 1e-5)
+
+
+def test_settings_of_models():
+    """A name is the model with its defaults; other settings change the answer, traced or not."""
+    named = run(scoring_model="logistic", selection_model="ridge")
+    same = run(scoring_model=Logistic(), selection_model=Ridge(alpha=1.0))
+    np.testing.assert_array_equal(named.scores, same.scores)
+
+    @jax.jit
+    def at(c):
+        model = Logistic(c=c)
+        return jaxfs.ssfs(
+            KEY, data(), num_pseudo_labels=K, selection="leading", scoring_model=model
+        ).scores_per_eigenvector
+
+    assert np.max(np.abs(at(0.01) - at(1.0))) > 1e-3
+    few = run(scoring_model=BoostedTrees(num_trees=1, max_depth=1))
+    assert np.all(np.sum(few.scores_per_eigenvector > 0, axis=1) <= 1)
+
+
+def test_deterministic():
+    a, b = run(), run()
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def test_padding():
+    """NaN where the mask is 0 changes nothing, the resamples included."""
+    x, where = np.full((N + 5, P), np.nan), np.arange(N + 5) % 7 != 3
+    x[where] = data()
+    got, plain = run(x, where), run()
+    np.testing.assert_array_equal(got.selected, plain.selected)
+    assert_close(got.instability, plain.instability, 1e-6)
+    assert_close(got.scores, plain.scores, 1e-9)
+    np.testing.assert_array_equal(np.asarray(got.pseudo_labels)[where], plain.pseudo_labels)
+    assert np.all(np.asarray(got.eigenvectors)[~where] == 0)
+
+
+def test_vmap():
+    many = np.stack([data(), data()[:, ::-1]])
+    options = {"num_pseudo_labels": 1, "num_resamples": 3, "scoring_model": BoostedTrees(3, 2)}
+    one = jax.jit(lambda x: jaxfs.ssfs(KEY, x, **options))
+    batched = jax.jit(jax.vmap(one))(many)
+    for i, x in enumerate(many):
+        assert_close(batched.scores[i], one(x).scores, 1e-9)
+
+
+def test_constant_and_duplicate_features():
+    x = np.concatenate([np.full((N, 1), 1e6), data(), data()[:, :1]], axis=1)
+    for ranking in ("score", "diverse"):
+        scores = np.asarray(run(x, ranking=ranking).scores)
+        assert scores[0] == 0
+        assert np.all(np.isfinite(scores))
+
+
+def test_duplicate_samples():
+    """σ_i = 0 where a sample stands three times; all samples equal is the extreme."""
+    x = data().copy()
+    x[1] = x[2] = x[0]
+    got = run(x)
+    assert np.all(np.isfinite(got.scores))
+    assert np.max(got.scores) > 0
+    for selection in ("stability", "predictability"):
+        same = run(np.ones((N, P)), selection=selection)
+        assert np.all(np.asarray(same.scores) == 0)
+
+
+def test_a_single_sample_on_one_side():
+    """Resamples without it have no model: its label counts the others."""
+    x = np.concatenate([data()[:, :4], np.full((N, 6), 0.0)], axis=1)
+    x[7] += 60.0
+    got = run(x)
+    alone = np.asarray(got.pseudo_labels).sum(axis=0)
+    assert np.any((alone == 1) | (alone == N - 1))
+    assert np.all(np.isfinite(got.instability))
+    assert np.all(np.isfinite(got.scores))
+
+
+def test_four_samples():
+    got = jaxfs.ssfs(KEY, data()[:4], num_pseudo_labels=1, num_resamples=4, fraction=0.75)
+    assert np.all(np.isfinite(got.scores))
+
+
+def test_nan_is_passed_on():
+    x = data().copy()
+    x[3, 4] = np.nan
+    got = run(x)
+    for name in ("scores", "eigenvalues", "eigenvectors", "instability", "scores_per_eigenvector"):
+        assert np.all(np.isnan(getattr(got, name))), name
+    assert np.all(got.selected == -1)
+    few = run(mask=np.arange(N) < 3)
+    assert np.all(np.isnan(few.scores))
+
+
+def test_gradients_are_zero():
+    def total(x):
+        return jnp.sum(
+            jaxfs.ssfs(
+                KEY, x, num_pseudo_labels=1, selection="leading", scoring_model="ridge"
+            ).scores
+        )
+
+    assert np.all(np.asarray(jax.grad(total)(jnp.asarray(data()))) == 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": np.ones((3, 5))}, r"x must be \(n, p\) with n ≥ 4 samples"),
+        ({"x": np.ones(5)}, "x must"),
+        ({"num_pseudo_labels": 0}, r"num_pseudo_labels must be an integer in \[1, 29\], got 0"),
+        ({"num_pseudo_labels": 2.0}, "num_pseudo_labels must be an integer, got 2.0"),
+        ({"num_eigenvectors": 30}, r"num_eigenvectors must be an integer in \[2, 29\], got 30"),
+        ({"num_eigenvectors": 1}, r"num_eigenvectors must be an integer in \[2, 29\], got 1"),
+        ({"mask": np.arange(N) < 4}, "mask must be true for at least 5 samples, got 4"),
+        ({"num_neighbors": 30}, r"num_neighbors must be an integer in \[1, 29\], got 30"),
+        ({"pseudo_labels": "ternary"}, "pseudo_labels must be one of 'binary', 'continuous'"),
+        (
+            {"selection": "none"},
+            "selection must be one of 'stability', 'predictability', 'leading'",
+        ),
+        ({"selection_model": "boosting"}, "selection_model must be one of 'logistic', 'ridge'"),
+        ({"selection_model": BoostedTrees()}, "selection_model must be one of 'logistic', 'ridge'"),
+        ({"selection_model": Logistic}, "selection_model must be one of 'logistic', 'ridge', or"),
+        ({"scoring_model": "xgboost"}, "scoring_model must be one of 'boosting', 'logistic'"),
+        (
+            {"scoring_model": "logistic", "pseudo_labels": "continuous"},
+            "scoring_model must be a regression for continuous pseudo-labels",
+        ),
+        ({"num_resamples": 1}, "num_resamples must be at least 2, got 1"),
+        ({"fraction": 1.5}, r"fraction must be in \(0, 1\], got 1.5"),
+        ({"ranking": "divers"}, "ranking must be one of 'diverse', 'score', got 'divers'"),
+        ({"chunk_size": 0}, "chunk_size must be at least 1, got 0"),
+        ({"standardize": "yes"}, "standardize must be True or False, got 'yes'"),
+    ],
+)
+def test_mistakes_are_named(change, message):
+    arguments = {"x": data(), "num_pseudo_labels": K} | change
+    with pytest.raises(ValueError, match=message):
+        jaxfs.ssfs(KEY, **arguments)
