@@ -24,19 +24,17 @@ PAPER = {
     "COIL20": {"LS": 61.9, "MCFS": 67.4, "SSFS": 67.1, "Random": 65.1},
 }
 
-#: Options of `ssfs`: the paper's rules, and what is beside them.
+#: Options of `ssfs`: the paper's rules, and what is beside them; the last are the defaults.
+PAPER_RULES = {"selection": "stability", "scoring_model": "boosting", "ranking": "score"}
 VARIANTS = {
-    "ssfs, paper's rules": {"ranking": "score"},
-    "  leading": {"ranking": "score", "selection": "leading"},
-    "  diverse": {"ranking": "diverse"},
-    "  correlation": {"ranking": "score", "scoring_model": "correlation"},
-    "  correlation, diverse": {"ranking": "diverse", "scoring_model": "correlation"},
-    "  predictability, diverse": {"ranking": "diverse", "selection": "predictability"},
-    "  predictability, correlation, diverse": {
-        "ranking": "diverse",
-        "selection": "predictability",
-        "scoring_model": "correlation",
-    },
+    "ssfs, the paper's rules": PAPER_RULES,
+    "  leading": PAPER_RULES | {"selection": "leading"},
+    "  diverse": PAPER_RULES | {"ranking": "diverse"},
+    "  correlation": PAPER_RULES | {"scoring_model": "correlation"},
+    "  correlation, diverse": {"selection": "stability"},
+    "  leading, correlation, diverse": {"selection": "leading"},
+    "  predictability, diverse": {"scoring_model": "boosting"},
+    "ssfs": {},
 }
 
 

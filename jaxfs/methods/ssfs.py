@@ -64,15 +64,19 @@ def ssfs(
     mask: ArrayLike | None = None,
     num_neighbors: int = 2,
     pseudo_labels: str = "binary",
-    selection: str = "stability",
+    selection: str = "predictability",
     selection_model: str | SelectionModel | None = None,
     num_resamples: int = 500,
     fraction: Scalar = 0.95,
-    scoring_model: str | ScoringModel = "boosting",
-    ranking: str = "score",
+    scoring_model: str | ScoringModel = "correlation",
+    ranking: str = "diverse",
     chunk_size: int = 256,
 ) -> SSFSResult:
     """Spectral self-supervised feature selection: scores of features without labels.
+
+    The paper's method is `selection="stability", scoring_model="boosting", ranking="score"`. The
+    defaults rank better by the clusters found with the features: `benchmarks/papers/
+    ssfs_clustering.py` has the table.
 
     **Arguments**
 
@@ -85,15 +89,16 @@ def ssfs(
     - `num_neighbors`: the graph's affinities are exp(−‖x_i − x_j‖² / σ_i σ_j), σ_i the distance to
       the neighbour of this number, the sample itself not counted.
     - `pseudo_labels`: "binary", eigenvectors cut in two by 2-medoids, or "continuous".
-    - `selection`: "stability" is the paper's Ŝ. "predictability": one less the balanced accuracy
-      with which a sample's 5 nearest neighbours vote for its binary label. "leading": no selection,
-      the eigenvalues.
+    - `selection`: the criterion for keeping eigenvectors. "stability": the paper's Ŝ.
+      "predictability": one less the balanced accuracy with which a sample's 5 nearest neighbours
+      vote for its binary label. "leading": no selection, the eigenvalues.
     - `selection_model`: "logistic", "ridge", or one with its settings, as
-      `surrogates.models.Logistic(c=0.1)`; by default logistic, for continuous labels ridge.
+      `surrogates.models.Logistic(c=0.1)`; by default logistic, for continuous labels ridge. This
+      and the next two are for "stability" only.
     - `num_resamples`, `fraction`: B resamples, each of this part of the samples.
-    - `scoring_model`: "boosting", "logistic" or "ridge", likewise with settings. "correlation":
-      score(m) = Σ over kept eigenvectors of the squared correlation with feature m.
-    - `ranking`: "score", the paper's. "diverse": features are taken one after another by
+    - `scoring_model`: "boosting" (the paper's), "logistic" or "ridge", likewise with settings.
+      "correlation": score(m) = Σ over kept eigenvectors of the squared correlation with feature m.
+    - `ranking`: "score": as they are. "diverse": features are taken one after another by
       s_m (1 − max corr² with those taken + 0.001), and the score is that number. Beyond the first
       2048 features all are compared with those.
     - `chunk_size`: how many resamples are fitted at a time.
@@ -102,26 +107,25 @@ def ssfs(
 
     **Returns** `SSFSResult`.
 
-    **Numerics** many features have no part in any tree and score 0: they are ordered by the sum of
-    squared correlations with the kept eigenvectors, scaled to lie below the smallest score of the
-    others. A constant feature scores 0. A resample with one side of a label only has no model, and
-    does not count; labels without two models are taken last. Duplicate samples are no trouble (see
-    `kernels.self_tuning_affinity`). NaN anywhere among the samples present makes everything NaN and
-    `selected` −1, and so does a traced mask that leaves too few samples.
+    **Numerics** features that have no part in any tree would all score 0: they are ordered by the
+    sum of squared correlations with the kept eigenvectors, scaled to lie below the smallest score
+    of the others. A constant feature scores 0. A resample with one side of a label only has no
+    model, and does not count; labels without two models are taken last. Duplicate samples are no
+    trouble (see `kernels.self_tuning_affinity`). NaN anywhere among the samples present makes
+    everything NaN and `selected` −1, and so does a traced mask that leaves too few samples.
 
     **Derivatives** none: results are constants.
 
     **Cost** O(n² p + n³) for the graph; for the models see `surrogates`.
 
     **Reference** Segal, Lindenbaum and Jaffe, *Spectral self-supervised feature selection*, 2024,
-    Algorithms 1 and 2. The settings "leading", "logistic" scoring and "continuous" are its
-    ablations (section 5.2); "predictability", "correlation" and "diverse" are not in the paper.
+    Algorithms 1 and 2. "leading", "logistic" scoring and "continuous" are its ablations (section
+    5.2); "predictability", "correlation" and "diverse" are not in the paper.
 
     >>> import jax, jax.numpy as jnp
-    >>> group = jnp.arange(40) % 2
     >>> noise = jax.random.normal(jax.random.key(0), (40, 4))
-    >>> x = noise.at[:, 2].add(8.0 * group)
-    >>> result = ssfs(jax.random.key(1), x, num_pseudo_labels=1, num_resamples=20)
+    >>> x = noise.at[:20, 2].add(8.0)
+    >>> result = ssfs(jax.random.key(1), x, num_pseudo_labels=1)
     >>> int(jnp.argmax(result.scores))
     2
     """

@@ -14,6 +14,7 @@ from tests.helpers import assert_close, rng
 from tests.methods import ssfs_oracle as oracle
 
 KEY = jax.random.key(0)
+PAPER = {"selection": "stability", "scoring_model": "boosting", "ranking": "score"}
 N, P, K, B = 30, 9, 2, 12
 
 
@@ -35,10 +36,10 @@ def _run(x, mask, dtype, options):
 
 
 def run(x=None, mask=None, dtype="float64", **options):
-    """One program for each set of options."""
+    """The paper's rules, but for `options`; one program for each set of them."""
     x = data() if x is None else x
     mask = np.ones(len(x)) if mask is None else mask
-    return _run(x, mask, dtype, tuple(sorted(options.items())))
+    return _run(x, mask, dtype, tuple(sorted((PAPER | options).items())))
 
 
 @pytest.mark.parametrize("labels", ["binary", "continuous"])
@@ -174,7 +175,8 @@ def test_padding():
 
 def test_vmap():
     many = np.stack([data(), data()[:, ::-1]])
-    options = {"num_pseudo_labels": 1, "num_resamples": 3, "scoring_model": BoostedTrees(3, 2)}
+    options = PAPER | {"num_pseudo_labels": 1, "num_resamples": 3}
+    options |= {"scoring_model": BoostedTrees(3, 2)}
     one = jax.jit(lambda x: jaxfs.ssfs(KEY, x, **options))
     batched = jax.jit(jax.vmap(one))(many)
     for i, x in enumerate(many):
@@ -213,8 +215,20 @@ def test_a_single_sample_on_one_side():
 
 
 def test_four_samples():
-    got = jaxfs.ssfs(KEY, data()[:4], num_pseudo_labels=1, num_resamples=4, fraction=0.75)
+    x = data()[:4]
+    got = jaxfs.ssfs(KEY, x, num_pseudo_labels=1, num_resamples=4, fraction=0.75, **PAPER)
     assert np.all(np.isfinite(got.scores))
+    assert np.all(np.isfinite(jaxfs.ssfs(KEY, x, num_pseudo_labels=3).scores))
+
+
+def test_defaults():
+    """Informative features first; the key plays no part."""
+    got = jaxfs.ssfs(KEY, data(), num_pseudo_labels=K)
+    assert set(np.argsort(got.scores)[-2:]) <= {0, 1, 2, 3}
+    other = jaxfs.ssfs(jax.random.key(1), data(), num_pseudo_labels=K)
+    jax.tree.map(np.testing.assert_array_equal, got, other)
+    explicit = run(selection="predictability", scoring_model="correlation", ranking="diverse")
+    assert_close(got.scores, explicit.scores, 1e-12)
 
 
 def test_nan_is_passed_on():
