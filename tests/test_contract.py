@@ -1,7 +1,8 @@
 """What every public score and selector promises, in one suite.
 
-A new one registers in `SCORES` or `SELECTORS` with one line. An entry is called as
-`score(x, y, weights)`; `two_classes`, `supervised` and `selector` adapt the signatures.
+A new one registers with one line: in `SCORES`, in `SELECTORS` or, without labels, in one of the
+unions below them. An entry is called as `score(x, y, weights)`; `two_classes`, `supervised`,
+`selector` and `unsupervised` adapt the signatures.
 """
 
 import functools
@@ -63,11 +64,37 @@ SELECTORS = {
     "gkl_select mi": selector(jaxfs.gkl_select, objective="mi"),
 }
 
-EVERYTHING = SCORES | SELECTORS
+
+def unsupervised(score, **options):
+    """`score(x, mask=…)`: samples are there or not."""
+
+    def call(x, y=None, weights=None):
+        return score(x, mask=weights, **options)
+
+    return call
+
+
+def ssfs_scores(x, **options):
+    return jaxfs.ssfs(jax.random.key(0), x, num_pseudo_labels=2, **options).scores
+
+
+WITH_GRADIENTS = SCORES | {
+    "laplacian_score": unsupervised(jaxfs.laplacian_score),
+    "laplacian_score adaptive": unsupervised(jaxfs.laplacian_score, graph="adaptive"),
+}
+ALL_SCORES = WITH_GRADIENTS | {
+    "mcfs_score": unsupervised(jaxfs.mcfs_score, num_clusters=2, num_nonzero=3),
+    "ssfs": unsupervised(ssfs_scores),
+}
+EVERYTHING = ALL_SCORES | SELECTORS
+WEIGHTED = SCORES | SELECTORS
 
 every_selector = pytest.mark.parametrize("select", SELECTORS.values(), ids=SELECTORS.keys())
 everything = pytest.mark.parametrize("score", EVERYTHING.values(), ids=EVERYTHING.keys())
-every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES.keys())
+every_score = pytest.mark.parametrize("score", ALL_SCORES.values(), ids=ALL_SCORES.keys())
+every_supervised = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES.keys())
+every_weighted = pytest.mark.parametrize("score", WEIGHTED.values(), ids=WEIGHTED.keys())
+every_smooth = pytest.mark.parametrize("score", WITH_GRADIENTS.values(), ids=WITH_GRADIENTS.keys())
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
 
 #: For answers that may be summed in another order: a few eps times the condition number of what is
@@ -105,7 +132,7 @@ def test_shape_and_dtype(score, dtype):
     assert answer.dtype == dtype
 
 
-@every_score
+@every_supervised
 def test_larger_is_better(score):
     assert set(np.argsort(score(data()))[-2:]) == {0, 1}
 
@@ -172,7 +199,7 @@ def test_padding_without_weight_changes_nothing(score, dtype):
         assert all(map(np.array_equal, jax.tree.leaves(again), jax.tree.leaves(answer)))
 
 
-@every_score
+@every_smooth
 @both_dtypes
 def test_gradients_are_finite_and_padding_has_none(score, dtype):
     x, labels = data(dtype=dtype), np.repeat([0, 1], N // 2 + 3)
@@ -184,7 +211,7 @@ def test_gradients_are_finite_and_padding_has_none(score, dtype):
     assert np.any(gradient[weights == 1] != 0)
 
 
-@everything
+@every_weighted
 def test_weights_count_samples(score):
     """A weight of 2 is the sample twice."""
     x = data(3)
@@ -261,7 +288,9 @@ def _one_dimensional(score, x):
 
 @everything
 def test_weights_of_another_length_are_named(score):
-    with pytest.raises(ValueError, match=r"weights\w? must be of shape \(\d+,\), one weight"):
+    with pytest.raises(
+        ValueError, match=r"(weights\w?|mask) must be of shape \(\d+,\), one weight"
+    ):
         score(data(), Y, np.ones(N + 2))
 
 

@@ -1,0 +1,169 @@
+"""Scores by the graph of the samples: the Laplacian score, and MCFS.
+
+Both take the same graphs: a dense affinity of heat-kernel or adaptive k-NN weights.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from jaxfs import _checks
+from jaxfs._distances import squarable
+from jaxfs._numerics import eps, safe_divide, safe_sqrt
+from jaxfs._types import ArrayLike
+from jaxfs.graphs import adaptive_weights, dirichlet_energies, knn_adjacency, nearest_neighbors
+from jaxfs.kernels import presence, self_tuning_affinity, squared_distances
+from jaxfs.methods._laplacian import leading_eigenvectors
+from jaxfs.surrogates import linear
+
+_GRAPHS = ("heat", "adaptive")
+_NEIGHBORS = {"heat": 2, "adaptive": 5}
+_FEATURES_IN_MODEL = 50
+
+
+def laplacian_score(
+    x: ArrayLike,
+    *,
+    graph: str = "heat",
+    num_neighbors: int | None = None,
+    mask: ArrayLike | None = None,
+) -> Float[Array, "p"]:
+    """How smooth each feature is on a graph of the samples: 1 − ½ f̃ᵀLf̃ / f̃ᵀΔf̃.
+
+    f̃ is the feature less its mean weighted by the degrees Δ, L = Δ − W. The quotient is the
+    paper's score, in [0, 2], where small is good; here large is.
+
+    **Arguments**
+
+    - `x`: `(n, p)`, n ≥ 3.
+    - `graph`: static. "heat": exp(−‖x_i − x_j‖² / σ_i σ_j), σ_i the distance to the neighbour of
+      number `num_neighbors` (2 by default). "adaptive": weights of `graphs.adaptive_weights` on the
+      `num_neighbors` nearest (5 by default), the mean of both directions.
+    - `num_neighbors`: static.
+    - `mask`: `(n,)`, false or 0 for samples that are padding.
+
+    **Returns** `(p,)`, in [0, 1]; 0 for a constant feature.
+
+    **Numerics** the graph is of the data as they are: standardise features of different units. A
+    feature that varies by less than rounding is constant. NaN in a sample present makes all NaN, by
+    its distances.
+
+    **Derivatives** in `x`, through the graph too ("adaptive": with fixed lists of neighbours).
+
+    **Cost** O(n² p).
+
+    **Reference** He, Cai and Niyogi, *Laplacian score for feature selection*, 2005; SSFS, eq. 2.
+
+    >>> import jax.numpy as jnp
+    >>> x = jnp.array([[0.0, 1.0], [0.1, -1.0], [0.2, 1.0], [9.0, -1.0], [9.1, 1.0], [9.2, -1.0]])
+    >>> laplacian_score(x).round(2).tolist()
+    [1.0, 0.77]
+    """
+    x, present, graph, k = _arguments(x, graph, num_neighbors, mask, 3)
+    return _laplacian_score(x, present, graph, k)
+
+
+def mcfs_score(
+    x: ArrayLike,
+    *,
+    num_clusters: int,
+    num_nonzero: int | None = None,
+    graph: str = "heat",
+    num_neighbors: int | None = None,
+    mask: ArrayLike | None = None,
+) -> Float[Array, "p"]:
+    """Multi-cluster feature selection: max_i |β_im|, β_i the sparse regression of an eigenvector.
+
+    The v_i are the first non-trivial solutions of L v = λ Δ v, of unit length; each is regressed on
+    the features by least angle regression with the lasso's rule, up to `num_nonzero` of them.
+
+    **Arguments**
+
+    - `x`: `(n, p)`, n ≥ 4.
+    - `num_clusters`: static, how many eigenvectors; at most n − 1.
+    - `num_nonzero`: static, how many features each regression may use: as many as one means to
+      select; 50 by default. The others score 0.
+    - `graph`, `num_neighbors`, `mask`: as in `laplacian_score`.
+
+    **Returns** `(p,)`, nonnegative.
+
+    **Numerics** as in `surrogates.linear.lars`: constant features and later duplicates score 0.
+    Features are not scaled: standardise those of different units. NaN in a sample present makes all
+    NaN.
+
+    **Derivatives** none: constants.
+
+    **Cost** O(n² p + n³), and O(np) for each feature that enters a model.
+
+    **Reference** Cai, Zhang and He, *Unsupervised feature selection for multi-cluster data*, 2010;
+    SSFS, section 2.1 and appendix F.3 (absolute coefficients, which one implementation lacks).
+
+    >>> import jax, jax.numpy as jnp
+    >>> x = jax.random.normal(jax.random.key(0), (40, 4)).at[:20, 2].add(8.0)
+    >>> int(jnp.argmax(mcfs_score(x, num_clusters=1)))
+    2
+    """
+    x, present, graph, k = _arguments(x, graph, num_neighbors, mask, 4)
+    number = _checks.integer(num_clusters, "num_clusters", low=1, high=x.shape[0] - 1)
+    if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= number:
+        expected = f"true for more than num_clusters = {number} samples"
+        raise _checks.fail("mask", expected, int(jnp.sum(present)))
+    if num_nonzero is None:
+        num_nonzero = _FEATURES_IN_MODEL
+    num_nonzero = _checks.integer(num_nonzero, "num_nonzero", low=1)
+    return _mcfs_score(lax.stop_gradient(x), present, number, num_nonzero, graph, k)
+
+
+def _arguments(x, graph: str, num_neighbors: int | None, mask, least: int):
+    x = _checks.real(x, "x", ndim=2)
+    n = x.shape[0]
+    if n < least or x.shape[1] < 1:
+        expected = f"(n, p) with n ≥ {least} samples and p ≥ 1 features"
+        raise _checks.fail("x", expected, f"{x.shape}")
+    _checks.option(graph, "graph", _GRAPHS)
+    k = min(_NEIGHBORS[graph], n - 2) if num_neighbors is None else num_neighbors
+    # Adaptive weights look at one neighbour more.
+    k = _checks.integer(k, "num_neighbors", low=1, high=n - 1 if graph == "heat" else n - 2)
+    present = presence(mask, n)
+    if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= k:
+        raise _checks.fail("mask", f"true for more than {k} samples", int(jnp.sum(present)))
+    return x, present, graph, k
+
+
+def _affinity(x: Float[Array, "n p"], present: Bool[Array, "n"], graph: str, k: int):
+    if graph == "heat":
+        return self_tuning_affinity(squared_distances(x, mask=present), k, mask=present)
+    near = nearest_neighbors(x, k + 1, mask=present)
+    return knn_adjacency(near.indices[:, :k], adaptive_weights(near.squared_distances))
+
+
+@functools.partial(jax.jit, static_argnames=("graph", "k"))
+def _laplacian_score(x, present, graph: str, k: int) -> Float[Array, "p"]:
+    x = jnp.where(present[:, None], x, jnp.zeros_like(x))
+    w = _affinity(x, present, graph, k)
+    w = jnp.where(present[:, None] & present[None, :], w, jnp.zeros_like(w))
+    degree = jnp.sum(w, axis=1)[:, None]
+    known = jnp.all(squarable(x)) & jnp.all(jnp.isfinite(degree))
+    mean = jnp.sum(degree * x, axis=0) / jnp.sum(degree)
+    away = x - mean[None]
+    spread = jnp.sum(degree * away**2, axis=0)
+    rounding = x.shape[0] * (4 * eps(x.dtype)) ** 2 * jnp.sum(degree) * mean**2
+    constant = lax.stop_gradient(spread) <= lax.stop_gradient(rounding)
+    spread = jnp.where(constant, jnp.zeros_like(spread), spread)
+    score = 1 - 0.5 * safe_divide(dirichlet_energies(x, w), spread)
+    return jnp.where(known, jnp.where(constant, jnp.zeros_like(score), score), jnp.nan)
+
+
+@functools.partial(jax.jit, static_argnames=("number", "num_nonzero", "graph", "k"))
+def _mcfs_score(x, present, number: int, num_nonzero: int, graph: str, k: int):
+    x = jnp.where(present[:, None], x, jnp.zeros_like(x))
+    w = _affinity(x, present, graph, k)
+    _, u = leading_eigenvectors(w, number, present)
+    root = safe_sqrt(jnp.sum(jnp.where(present[None], w, jnp.zeros_like(w)), axis=1))
+    v = safe_divide(u, jnp.broadcast_to(root[:, None], u.shape))
+    v = safe_divide(v, jnp.broadcast_to(jnp.linalg.norm(v, axis=0), v.shape))
+    beta = linear.lars(x, v, num_nonzero, weights=present).coefficients
+    return jnp.max(jnp.abs(beta), axis=0)
