@@ -24,7 +24,7 @@ def subsample_masks(
     - `key`: of `jax.random`.
     - `num_resamples`, `num_samples`: static.
     - `fraction`: in (0, 1], of the samples that are present; rounded to a whole number of samples,
-      at least one.
+      at least one, and not all of them unless it is 1.
     - `mask`: `(n,)`, false or 0 for samples that are padding, in no resample.
 
     **Returns** `(B, n)`, true for the samples of each resample; padding does not change which.
@@ -43,5 +43,7 @@ def subsample_masks(
     lots = jnp.where(present[None], lots, 2.0)
     rank = jnp.argsort(jnp.argsort(lots, axis=1), axis=1)
     there = jnp.sum(present)
-    size = jnp.round(jnp.asarray(fraction, lots.dtype) * there.astype(lots.dtype))
+    fraction = jnp.asarray(fraction, lots.dtype)
+    size = jnp.round(fraction * there.astype(lots.dtype))
+    size = jnp.where(fraction < 1, jnp.minimum(size, (there - 1).astype(size.dtype)), size)
     return (rank < jnp.maximum(size, 1).astype(rank.dtype)) & present[None]

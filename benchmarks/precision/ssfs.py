@@ -38,13 +38,13 @@ def main() -> None:
         graph = jaxfs.ssfs(jax.random.key(0), single, num_pseudo_labels=k, selection="leading")
         labels = np.asarray(graph.pseudo_labels)
         number = 10 if len(x) > 1000 else 20
-        masks = np.asarray(subsample_masks(jax.random.key(0), number, len(x)))
+        masks = np.asarray(subsample_masks(jax.random.key(0), 2 * number, len(x)))
+        both = [np.ptp(labels[m], axis=0).all() for m in masks]  # sides of every label
+        masks = masks[both][:number]
 
-        theirs = np.array(
-            [[converged(z[m], label[m]) for m in masks if np.ptp(label[m])] for label in labels.T]
-        )
+        theirs = np.array([[converged(z[m], label[m]) for m in masks] for label in labels.T])
         worst = 0.0
-        for mask, betas in zip(masks[:3], np.moveaxis(theirs, 1, 0), strict=False):
+        for mask, betas in zip(masks[:3], np.moveaxis(theirs, 1, 0)[:3], strict=True):
             ours = np.asarray(logistic.fit(single, labels, weights=mask).coefficients)
             error = np.abs(ours - betas).max(axis=1) / np.abs(betas).max(axis=1)
             worst = max(worst, error.max())

@@ -6,8 +6,9 @@
   least 150 times as fast on Prostate-GE, 15 times on COIL20. The loop is timed on a few resamples
   of every label and multiplied. scikit-learn is slower with BLAS threads than without on small
   machines: both are shown, and each at its default tolerance and converged to 1e-8.
-- Boosted trees for the k selected labels against XGBoost's `hist`: at least twice as fast on
-  Prostate-GE and Yale, as fast on COIL20.
+- Boosted trees for the first k labels against XGBoost's `hist`: at least twice as fast on
+  Prostate-GE and Yale, as fast on COIL20. They are those of its `exact` method: importances within
+  1e-3 in L1 and predictions within 1e-4 below 200 samples, 0.9 of the top 20 features beyond.
 - A whole call on Prostate-GE, compilation included: under 20 s.
 
 float32 throughout; compilation apart, but for the last. XGBoost: `pip install xgboost`.
@@ -23,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 import jaxfs
-from benchmarks import clustering, data, timing
+from benchmarks import clustering, data, selection, timing
 from jaxfs.resample import subsample_masks
 from jaxfs.surrogates import boosting, logistic
 
@@ -45,7 +46,7 @@ def loop(x, labels, masks, tol: float, fits: int) -> float:
 
     def some():
         for y in labels.T:
-            for mask in masks[:fits]:
+            for mask in [m for m in masks if np.ptp(y[m])][:fits]:
                 LogisticRegression(tol=tol, max_iter=100_000).fit(x[mask], y[mask])
 
     return seconds(some) / fits * len(masks)
@@ -57,7 +58,7 @@ def selection_stage(name: str, x, labels) -> None:
     def ours():
         return logistic.resampled_scores(x, labels, masks)
 
-    (own,) = timing.best(ours, repeats=2)
+    (own,) = timing.best(ours, repeats=1 if len(x) > 1000 else 3)
     fits = 2 if len(x) > 1000 else 5
     print(f"  selection, {NUM_RESAMPLES} × {labels.shape[1]} fits: {own:.2f} s")
     with_threads = loop(x, labels, masks, 1e-4, fits)
@@ -77,27 +78,25 @@ def boosted_trees(name: str, x, labels) -> None:
         return [xgboost.XGBClassifier(tree_method="hist").fit(x, y) for y in labels.T]
 
     own, hist = timing.best(ours, theirs, repeats=3)
-    verdict = timing.at_least(hist / own, BOOSTING_BAR[name])
+    verdict = timing.at_least(hist / own, BOOSTING_BAR.get(name, 0))
     print(f"  {labels.shape[1]} boosted models: {own:.2f} s, XGBoost {hist:.2f} s, ratio {verdict}")
     exact = [xgboost.XGBClassifier(tree_method="exact").fit(x, y) for y in labels.T]
     model = boosting.fit(x, labels)
-    gaps = []
+    predicted = np.asarray(boosting.predict(model, x))
+    gap = overlap = prediction = 0.0
     for i, other in enumerate(exact):
-        mine = np.asarray(model.importances[i])
-        theirs = other.feature_importances_
-        top = [set(np.argsort(-s, kind="stable")[:20]) for s in (mine, theirs)]
-        one = jax.tree.map(lambda a, i=i: a[i], model)
-        predicted = np.asarray(boosting.predict(one, x))
-        gaps.append(
-            (
-                np.abs(mine - theirs).sum(),
-                len(top[0] & top[1]) / 20,
-                np.abs(predicted - other.predict_proba(x)[:, 1]).max(),
-            )
-        )
-    gap, overlap, prediction = np.array(gaps).T
-    print(f"    from XGBoost's exact trees: importances {gap.max():.1e} in L1,")
-    print(f"      overlap of the top 20 {overlap.min():.2f}, predictions {prediction.max():.1e}")
+        pair = np.asarray(model.importances[i]), other.feature_importances_
+        first, second = (set(selection.top(scores, 20)) for scores in pair)
+        gap = max(gap, np.abs(pair[0] - pair[1]).sum())
+        overlap = max(overlap, len(first - second) / 20)
+        prediction = max(prediction, np.abs(predicted[:, i] - other.predict_proba(x)[:, 1]).max())
+    print(
+        f"    from XGBoost's exact trees: importances {gap:.1e} in L1, predictions {prediction:.1e},"
+    )
+    print(f"      missing of the top 20 {timing.verdict(overlap, 0.1)}")
+    if len(x) < 200:
+        worst = timing.verdict(max(gap / 1e-3, prediction / 1e-4), 1)
+        print(f"      in units of what is allowed {worst}")
 
 
 def main() -> None:

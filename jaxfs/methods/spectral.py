@@ -12,12 +12,13 @@ from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
 from jaxfs._distances import squarable
-from jaxfs._numerics import eps, safe_divide, safe_sqrt
+from jaxfs._numerics import safe_divide, safe_sqrt
 from jaxfs._types import ArrayLike
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, knn_adjacency, nearest_neighbors
 from jaxfs.kernels import presence, self_tuning_affinity, squared_distances
 from jaxfs.methods._laplacian import leading_eigenvectors
 from jaxfs.surrogates import linear
+from jaxfs.surrogates._common import varied
 
 _GRAPHS = ("heat", "adaptive")
 _NEIGHBORS = {"heat": 2, "adaptive": 5}
@@ -47,9 +48,8 @@ def laplacian_score(
 
     **Returns** `(p,)`, in [0, 1]; 0 for a constant feature.
 
-    **Numerics** the graph is of the data as they are: standardise features of different units. A
-    feature that varies by less than rounding is constant. NaN in a sample present makes all NaN, by
-    its distances.
+    **Numerics** the graph is of the data as they are: standardise features of different units. NaN
+    in a sample present makes all NaN, by its distances; so does a traced mask that leaves too few.
 
     **Derivatives** in `x`, through the graph too ("adaptive": with fixed lists of neighbours).
 
@@ -125,19 +125,28 @@ def _arguments(x, graph: str, num_neighbors: int | None, mask, least: int):
         raise _checks.fail("x", expected, f"{x.shape}")
     _checks.option(graph, "graph", _GRAPHS)
     k = min(_NEIGHBORS[graph], n - 2) if num_neighbors is None else num_neighbors
-    # Adaptive weights look at one neighbour more.
-    k = _checks.integer(k, "num_neighbors", low=1, high=n - 1 if graph == "heat" else n - 2)
+    k = _checks.integer(k, "num_neighbors", low=1, high=n - _least(graph, 0))
     present = presence(mask, n)
-    if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= k:
-        raise _checks.fail("mask", f"true for more than {k} samples", int(jnp.sum(present)))
+    if mask is not None and not _checks.is_traced(present):
+        there, least = int(jnp.sum(present)), _least(graph, k)
+        if there < least:
+            raise _checks.fail("mask", f"true for at least {least} samples", there)
     return x, present, graph, k
 
 
-def _affinity(x: Float[Array, "n p"], present: Bool[Array, "n"], graph: str, k: int):
+def _least(graph: str, k: int) -> int:
+    """So many samples must be present: adaptive weights look at one neighbour more."""
+    return k + 1 if graph == "heat" else k + 2
+
+
+def _affinity(
+    x: Float[Array, "n p"], present: Bool[Array, "n"], graph: str, k: int
+) -> Float[Array, "n n"]:
     if graph == "heat":
         return self_tuning_affinity(squared_distances(x, mask=present), k, mask=present)
     near = nearest_neighbors(x, k + 1, mask=present)
-    return knn_adjacency(near.indices[:, :k], adaptive_weights(near.squared_distances))
+    w = knn_adjacency(near.indices[:, :k], adaptive_weights(near.squared_distances))
+    return jnp.where(jnp.sum(present) >= _least(graph, k), w, jnp.nan)
 
 
 @functools.partial(jax.jit, static_argnames=("graph", "k"))
@@ -147,12 +156,11 @@ def _laplacian_score(x, present, graph: str, k: int) -> Float[Array, "p"]:
     w = jnp.where(present[:, None] & present[None, :], w, jnp.zeros_like(w))
     degree = jnp.sum(w, axis=1)[:, None]
     known = jnp.all(squarable(x)) & jnp.all(jnp.isfinite(degree))
-    mean = jnp.sum(degree * x, axis=0) / jnp.sum(degree)
-    away = x - mean[None]
+    away = x
+    for _ in range(2):  # once leaves the rounding of a large mean
+        away = away - jnp.sum(degree * away, axis=0)[None] / jnp.sum(degree)
     spread = jnp.sum(degree * away**2, axis=0)
-    rounding = x.shape[0] * (4 * eps(x.dtype)) ** 2 * jnp.sum(degree) * mean**2
-    constant = lax.stop_gradient(spread) <= lax.stop_gradient(rounding)
-    spread = jnp.where(constant, jnp.zeros_like(spread), spread)
+    constant = ~varied(x, present) | (spread == 0)
     score = 1 - 0.5 * safe_divide(dirichlet_energies(x, w), spread)
     return jnp.where(known, jnp.where(constant, jnp.zeros_like(score), score), jnp.nan)
 

@@ -83,7 +83,8 @@ def ssfs(
     - `key`: of `jax.random`, for the resamples.
     - `x`: `(n, p)`, n ≥ 4.
     - `num_pseudo_labels`: k, how many eigenvectors to keep; the number of clusters, if known.
-    - `num_eigenvectors`: d, how many to choose from, at most n − 1; 2k by default.
+    - `num_eigenvectors`: d, how many to choose from, at most n − 1; 2k by default, or as many as
+      there are.
     - `standardize`: whether features are first given mean 0 and variance 1.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
     - `num_neighbors`: the graph's affinities are exp(−‖x_i − x_j‖² / σ_i σ_j), σ_i the distance to
@@ -112,11 +113,13 @@ def ssfs(
     of the others. A constant feature scores 0. A resample with one side of a label only has no
     model, and does not count; labels without two models are taken last. Duplicate samples are no
     trouble (see `kernels.self_tuning_affinity`). NaN anywhere among the samples present makes
-    everything NaN and `selected` −1, and so does a traced mask that leaves too few samples.
+    everything NaN, binary labels and `selected` −1, and so does a traced mask that leaves too few
+    samples.
 
     **Derivatives** none: results are constants.
 
-    **Cost** O(n² p + n³) for the graph; for the models see `surrogates`.
+    **Cost** O(n² p + n³) for the graph; "diverse" O(np) for each of the 2048 features; for the
+    models see `surrogates`.
 
     **Reference** Segal, Lindenbaum and Jaffe, *Spectral self-supervised feature selection*, 2024,
     Algorithms 1 and 2. "leading", "logistic" scoring and "continuous" are its ablations (section
@@ -133,14 +136,15 @@ def ssfs(
     n, p = x.shape
     if n < 4 or p < 1:
         raise _checks.fail("x", "(n, p) with n ≥ 4 samples and p ≥ 1 features", f"{x.shape}")
-    k = _checks.integer(num_pseudo_labels, "num_pseudo_labels", low=1, high=n - 1)
-    d = min(2 * k, n - 1) if num_eigenvectors is None else num_eigenvectors
-    d = _checks.integer(d, "num_eigenvectors", low=k, high=n - 1)
     present = presence(mask, n)
-    if mask is not None and not _checks.is_traced(present):
-        there, least = int(jnp.sum(present)), max(4, d + 1)
-        if there < least:
-            raise _checks.fail("mask", f"true for at least {least} samples", there)
+    there = n if _checks.is_traced(present) else int(jnp.sum(present))
+    k = _checks.integer(num_pseudo_labels, "num_pseudo_labels", low=1, high=n - 1)
+    d = max(k, min(2 * k, there - 1)) if num_eigenvectors is None else num_eigenvectors
+    d = _checks.integer(d, "num_eigenvectors", low=k, high=n - 1)
+    neighbor = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 1)
+    least = max(4, d + 1, neighbor + 1)
+    if there < least:
+        raise _checks.fail("mask", f"true for at least {least} samples", there)
     binary = _checks.option(pseudo_labels, "pseudo_labels", _LABELS) == "binary"
     if selection_model is None:
         selection_model = "logistic" if binary else "ridge"
@@ -154,15 +158,15 @@ def ssfs(
         k,
         d,
         _checks.flag(standardize, "standardize"),
-        _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 1),
+        neighbor,
         binary,
         _checks.option(selection, "selection", _SELECTIONS),
         _checks.integer(num_resamples, "num_resamples", low=2),
         _checks.option(ranking, "ranking", _RANKINGS) == "diverse",
         _checks.integer(chunk_size, "chunk_size", low=1),
     )
-    x = lax.stop_gradient(x)
-    return _ssfs(key, x, present, choose, score, jnp.asarray(fraction), settings)
+    x, choose, score, fraction = lax.stop_gradient((x, choose, score, jnp.asarray(fraction)))
+    return _ssfs(key, x, present, choose, score, fraction, settings)
 
 
 class _Settings(NamedTuple):
@@ -253,7 +257,7 @@ def _fill(scores: Float[Array, "p"], second: Float[Array, "p"]) -> Float[Array, 
     least = jnp.min(jnp.where(scores > 0, scores, jnp.inf))
     least = jnp.where(jnp.isinf(least), 1, least)
     share = second / (1 + second)  # below 1
-    return jnp.where(scores > 0, scores, 0.5 * least * share)
+    return jnp.where(scores == 0, 0.5 * least * share, scores)
 
 
 def _diverse(u: Float[Array, "n p"], scores: Float[Array, "p"]) -> Float[Array, "p"]:

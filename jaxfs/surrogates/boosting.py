@@ -20,15 +20,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
 from jaxfs._numerics import safe_divide
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.surrogates import _common
+from jaxfs.surrogates._trees import Rules, grow, sort_samples
 
 _LOSSES = ("logistic", "squared")
-_LEAST_GAIN = 1e-6  # XGBoost's: a split that gains less is rounding
 _LEAST_CURVATURE = 1e-16
 
 
@@ -74,11 +74,11 @@ def fit(
 
     **Returns** `BoostingFit`; for `y (n,)` without the axis l. Importances are 0 if nothing splits.
 
-    **Numerics** the margin starts from the mean label. Gradients are rounded to 2⁻³⁰ of the sum of
+    **Numerics** the margin starts from the mean label. Gradients are rounded to 2⁻²⁸ of the sum of
     their absolute values. Of equal gains the lowest feature counts, and its highest threshold;
     gains below 1e-6 do not count, so targets should not be tiny numbers. A label with samples on
     one side only starts, and stays, at the last finite logit. If x or y hold NaN where a sample has
-    weight, importances and values are NaN.
+    weight, or a traced setting is out of range, importances and values are NaN.
 
     **Derivatives** none: zero almost everywhere.
 
@@ -96,17 +96,22 @@ def fit(
     _checks.option(loss, "loss", _LOSSES)
     if loss == "logistic":
         _common.check_binary(y)
-    num_trees = _checks.integer(num_trees, "num_trees", low=1)
-    max_depth = _checks.integer(max_depth, "max_depth", low=1, high=12)
-    _checks.number(learning_rate, "learning_rate", low=0, open_low=True, scalar=True)
-    _checks.number(l2, "l2", low=0, scalar=True)
-    _checks.number(min_child_weight, "min_child_weight", low=0, open_low=True, scalar=True)
+    check_settings(num_trees, max_depth, learning_rate, l2, min_child_weight)
     w = _common.check_weights(weights, x)
     numbers = (jnp.asarray(a, x.dtype) for a in (learning_rate, l2, min_child_weight))
-    rules = _Rules(*numbers)
+    rules = Rules(*numbers)
     y = jnp.matrix_transpose(y).astype(x.dtype)
     out = _fit(x, y, w, rules, loss, num_trees, max_depth)
     return jax.tree.map(lambda a: a[0], out) if one else out
+
+
+def check_settings(num_trees, max_depth, learning_rate, l2, min_child_weight) -> None:
+    """The arguments of `fit` beside the data."""
+    _checks.integer(num_trees, "num_trees", low=1)
+    _checks.integer(max_depth, "max_depth", low=1, high=12)
+    _checks.number(learning_rate, "learning_rate", low=0, open_low=True, scalar=True)
+    _checks.number(l2, "l2", low=0, scalar=True)
+    _checks.number(min_child_weight, "min_child_weight", low=0, open_low=True, scalar=True)
 
 
 def predict(model: BoostingFit, x: ArrayLike, *, loss: str = "logistic") -> Float[Array, "n *l"]:
@@ -128,149 +133,7 @@ def predict(model: BoostingFit, x: ArrayLike, *, loss: str = "logistic") -> Floa
     return _predict(model, x.astype(model.value.dtype), loss)
 
 
-# ---- The sorted samples -------------------------------------------------------------------------
-
-
-class _Rules(NamedTuple):
-    learning_rate: Float[Array, ""]
-    l2: Float[Array, ""]
-    min_child_weight: Float[Array, ""]
-
-
-class _Sorted(NamedTuple):
-    """Samples by rising value of every feature: `order (n, p)`, and after which rows one may cut.
-
-    `columns (p, n)` is x transposed: a feature is read as a whole.
-    """
-
-    order: Int[Array, "n p"]
-    cut: Bool[Array, "n p"]
-    columns: Float[Array, "p n"]
-
-
-def _sorted(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> _Sorted:
-    """Absent samples come last; none of their sums counts."""
-    x = jnp.where(present[:, None], x, jnp.inf)
-    index = lax.broadcasted_iota(jnp.int32, x.shape, 0)
-    values, order = lax.sort((x, index), dimension=0, num_keys=1, is_stable=True)
-    following = jnp.concat([values[1:], values[-1:]])
-    return _Sorted(order, values != following, jnp.matrix_transpose(x))
-
-
-class _Split(NamedTuple):
-    gain: Float[Array, ""]
-    feature: Int[Array, ""]
-    threshold: Float[Array, ""]
-    right: Bool[Array, "n"]
-
-
-def _worth(g, h, l2):
-    return g * g / (h + l2)
-
-
-def _best_split(
-    s: _Sorted, inside: Bool[Array, "n"], sums: Int[Array, "2 n"], unit: Float[Array, "2"], rules
-) -> _Split:
-    """The split of one node, whose samples are `inside`; a gain of −∞ if none may be made."""
-    sums = jnp.where(inside[None], sums, 0)
-    total = jnp.sum(sums, axis=1, dtype=jnp.int32)
-
-    def worth(below: Int[Array, "2 *p"], cut: Bool[Array, "*p"]) -> Float[Array, "*p"]:
-        """Of both sides, where a cut is allowed."""
-        g, h = (below[i].astype(unit.dtype) * unit[i] for i in (0, 1))
-        rest_g, rest_h = ((total[i] - below[i]).astype(unit.dtype) * unit[i] for i in (0, 1))
-        allowed = cut & (h >= rules.min_child_weight) & (rest_h >= rules.min_child_weight)
-        value = _worth(g, h, rules.l2) + _worth(rest_g, rest_h, rules.l2)
-        return jnp.where(allowed, value, -jnp.inf)
-
-    def add(state, row):
-        below, best = state
-        samples, cut = row
-        below = below + sums.at[:, samples].get(mode="promise_in_bounds")
-        return (below, jnp.maximum(best, worth(below, cut))), None
-
-    p = s.order.shape[1]
-    start = jnp.zeros((2, p), jnp.int32), jnp.full(p, -jnp.inf, unit.dtype)
-    (_, best), _ = lax.scan(add, start, (s.order, s.cut))
-    feature = jnp.argmax(best).astype(jnp.int32)
-
-    # Which cut it was is found again in its column: keeping it for all features costs a third more.
-    order = s.order[:, feature]
-    column = worth(jnp.cumsum(sums[:, order], axis=1, dtype=jnp.int32), s.cut[:, feature])
-    last = column.shape[0] - 1 - jnp.argmax(column[::-1])
-    values = s.columns[feature]
-    right = values > values[order[last]]
-    low = jnp.max(jnp.where(inside & ~right, values, -jnp.inf))
-    high = jnp.min(jnp.where(inside & right, values, jnp.inf))
-    middle = 0.5 * (low + high)
-    g, h = total.astype(unit.dtype) * unit
-    gain = column[last] - _worth(g, h, rules.l2)
-    return _Split(gain, feature, jnp.where(middle > low, middle, high), right)
-
-
-# ---- Trees --------------------------------------------------------------------------------------
-
-
-class _Tree(NamedTuple):
-    """One tree as heaps of `2^(depth + 1)` nodes; `node (n,)` is where each sample stands."""
-
-    node: Int[Array, "n"]
-    pending: Bool[Array, "m"]
-    feature: Int[Array, "m"]
-    threshold: Float[Array, "m"]
-    gain: Float[Array, "m"]
-
-
-def _whole(a: Float[Array, "2 n"]) -> tuple[Int[Array, "2 n"], Float[Array, "2"]]:
-    """Rows as whole numbers in units of a power of two, such that no sum of them overflows."""
-    exponent = jnp.frexp(jnp.sum(jnp.abs(a), axis=1))[1].astype(jnp.int32)
-    # Rounding to whole numbers adds up to ½ a sample: stay two bits below 2³¹.
-    unit = jnp.ldexp(jnp.ones(2, a.dtype), jnp.maximum(exponent - 29, -100))
-    return jnp.round(a / unit[:, None]).astype(jnp.int32), unit
-
-
-def _grow(s: _Sorted, present: Bool[Array, "n"], gh: Float[Array, "2 n"], rules, depth: int):
-    """One tree: node after node, as long as one may have a split."""
-    size = 2 ** (depth + 1)
-    sums, unit = _whole(gh)
-    dtype = gh.dtype
-
-    def splittable(inside):
-        h = jnp.sum(jnp.where(inside, sums[1], 0), dtype=jnp.int32).astype(dtype) * unit[1]
-        return h >= 2 * rules.min_child_weight
-
-    def step(tree: _Tree):
-        m = jnp.argmax(tree.pending).astype(jnp.int32)
-        inside = present & (tree.node == m)
-        split = _best_split(s, inside, sums, unit, rules)
-        made = split.gain > _LEAST_GAIN
-        node = jnp.where(inside & made, 2 * m + split.right.astype(jnp.int32), tree.node)
-        deeper = made & (2 * m < size // 2)
-        more = jnp.stack([splittable(present & (node == c)) for c in (2 * m, 2 * m + 1)])
-        pending = tree.pending.at[m].set(False)
-        pending = pending.at[jnp.stack([2 * m, 2 * m + 1])].max(more & deeper, mode="drop")
-        return _Tree(
-            node,
-            pending,
-            tree.feature.at[m].set(jnp.where(made, split.feature, -1)),
-            tree.threshold.at[m].set(jnp.where(made, split.threshold, 0)),
-            tree.gain.at[m].set(jnp.where(made, split.gain, 0)),
-        )
-
-    zero = jnp.zeros(size, dtype)
-    tree = _Tree(
-        jnp.ones(present.shape, jnp.int32),
-        jnp.zeros(size, bool).at[1].set(splittable(present)),
-        jnp.full(size, -1, jnp.int32),
-        zero,
-        zero,
-    )
-    tree = lax.while_loop(lambda tree: jnp.any(tree.pending), step, tree)
-    held = jax.ops.segment_sum(jnp.where(present[None], sums, 0).T, tree.node, size)
-    g, h = (held.astype(dtype) * unit[None]).T
-    leaf = tree.feature < 0
-    value = jnp.where(leaf, safe_divide(-rules.learning_rate * g, h + rules.l2), 0)
-    return tree, value
+# ---- Rounds -------------------------------------------------------------------------------------
 
 
 def _gradients(margin, y, w, loss: str) -> Float[Array, "2 n"]:
@@ -281,10 +144,11 @@ def _gradients(margin, y, w, loss: str) -> Float[Array, "2 n"]:
 
 
 @functools.partial(jax.jit, static_argnames=("loss", "num_trees", "depth"))
-def _fit(x, y, w, rules: _Rules, loss: str, num_trees: int, depth: int) -> BoostingFit:
+def _fit(x, y, w, rules: Rules, loss: str, num_trees: int, depth: int) -> BoostingFit:
     present = w > 0
     known = ~jnp.any(jnp.isnan(x) & present[:, None])
-    s = _sorted(x, present)
+    known = known & (rules.learning_rate > 0) & (rules.l2 >= 0) & (rules.min_child_weight > 0)
+    s = sort_samples(x, present)
 
     def one(y):
         y = jnp.where(present, y, 0)
@@ -293,7 +157,7 @@ def _fit(x, y, w, rules: _Rules, loss: str, num_trees: int, depth: int) -> Boost
 
         def add(state, _):
             margin, gains, counts = state
-            tree, value = _grow(s, present, _gradients(margin, y, w, loss), rules, depth)
+            tree, value = grow(s, present, _gradients(margin, y, w, loss), rules, depth)
             used = jnp.where(tree.feature < 0, x.shape[1], tree.feature)
             gains = gains.at[used].add(tree.gain, mode="drop")
             counts = counts.at[used].add(1, mode="drop")

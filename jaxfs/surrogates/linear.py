@@ -1,33 +1,24 @@
 """Least squares, with an l2 penalty or on the path of an l1 penalty, for many labels at once.
 
 Ridge regression is scikit-learn's: Σ_i w_i (y_i − x_iᵀβ − b)² + α‖β‖², with an intercept b that is
-not penalised. With A and r the samples and labels less their means, times √w, it is either of
-
-    β = M⁻¹ Aᵀ r,  M = AᵀA + αI,    and    β = Aᵀ c,  c = Q r,  Q = (AAᵀ + αI)⁻¹ less its part in √w.
-
-A resample leaves a group G of samples out. With few features, M⁻¹ = HᵀH makes T = [AHᵀ, √w/‖√w‖],
-and the resample's matrix is I − T_Gᵀ T_G, near the identity: conjugate gradients. With many, where
-y − Xβ would cancel, c becomes c − Q z with z on the group alone and Q_GG z = c_G: small equations,
-whose matrix does not depend on the label.
+not penalised; `_ridge.py` solves it for resamples too. `_lars.py` follows the path.
 """
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import cho_solve, solve_triangular
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, matmul, safe_sqrt
+from jaxfs._numerics import matmul, safe_sqrt
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.linalg import eigh
 from jaxfs.surrogates import _common
 from jaxfs.surrogates._common import ResampledScores
 from jaxfs.surrogates._lars import path_end
+from jaxfs.surrogates._ridge import ridge
 
 METHODS = ("lasso", "lar")
 
@@ -53,8 +44,8 @@ def fit(
 
     **Returns** `LinearFit`; for `y (n,)` without the axis l.
 
-    **Numerics** good to eps (1 + λ/α), λ the largest eigenvalue of AᵀA: float32 wants features that
-    are scaled. NaN in `x` makes all NaN, in `y` its label.
+    **Numerics** good to some eps √(1 + λ/α), λ the largest eigenvalue of XᵀX, X centred. NaN in `x`
+    makes all NaN, in `y` its label.
 
     **Derivatives** in all arguments; in a weight that is zero they are taken as 0.
 
@@ -87,13 +78,14 @@ def resampled_scores(
     - `x`, `y`, `alpha`, `weights`: as in `fit`.
     - `masks`: `(B, n)`, 1 (or true) for the samples of each resample; any, though the fewer are
       left out the faster it is.
-    - `chunk_size`: static, how many resamples are fitted at a time.
+    - `chunk_size`: static, how many models are fitted at a time.
 
     **Returns** `ResampledScores`; the variance has B − 1 in its denominator. A resample on which
     the label is constant has no coefficients to normalise, and does not count.
 
-    **Cost** one `eigh` of size min(n, p), then products of all resamples with `(n, n)` or, for
-    n > p, `(n, p)`: some ten a label. Memory O(n min(n, p) + (n + p) · chunk), never B × p.
+    **Cost** one `eigh` of size min(n, p). Resamples that leave out a group of g ≤ n/8 samples, and
+    g ≤ 4p: O(g³) each, and for each label and resample two products with an `(n, n)` or `(n, p)`
+    matrix. Others: O(n min(n, p)²) each. Memory O(n min(n, p) + (n + p) · chunk), never B × p.
     """
     x, y, one = _common.check_samples(x, y)
     w = _common.check_weights(weights, x)
@@ -175,121 +167,20 @@ def _problem(x, y, w) -> _Problem:
     return _Problem(root * a, root * r, x_mean, y_mean)
 
 
-# ---- Ridge regression ---------------------------------------------------------------------------
-
-
-class _Ridge(NamedTuple):
-    """The fits of all samples, β = basisᵀ full, and how far `full` moves without a group of them.
-
-    `without(residual, groups)` is that for the residual of one label and many groups, and whether
-    it was found.
-    """
-
-    basis: Float[Array, "m p"]
-    full: Float[Array, "m l"]
-    residual: Float[Array, "n l"]
-    without: Callable[
-        [Float[Array, "n"], Bool[Array, "b n"]], tuple[Float[Array, "m b"], Bool[Array, "b"]]
-    ]
-
-
-def _ridge(problem: _Problem, alpha, w) -> _Ridge:
-    n, p = problem.a.shape
-    unit = (safe_sqrt(w) / jnp.sqrt(jnp.sum(w)))[:, None]
-    if 2 * p < n:
-        return _few_features(problem.a, problem.r, alpha, unit)
-    return _many_features(problem.a, problem.r, alpha, unit)
-
-
-def _few_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> _Ridge:
-    half = _inverse_root(a.T, alpha * jnp.eye(a.shape[1], dtype=a.dtype))
-    t = matmul(a, half.T)
-    full = matmul(t.T, r)
-    residual = r - matmul(t, full)
-    t = jnp.concat([t, unit], axis=1)
-
-    def without(residual, groups):
-        out = groups.T.astype(a.dtype)
-        right = matmul(t.T, out * residual[:, None])
-        s = _common.solve_near_identity(t, -out, right, eps(a.dtype) ** 0.85)
-        rest = right - s + matmul(t.T, out * matmul(t, s))
-        return s[:-1], _small(rest, right)
-
-    return _Ridge(half, full, residual, without)
-
-
-def _many_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> _Ridge:
-    # √w and the samples without weight have eigenvalue 0, whose inverse 1/α could drown the others
-    # in its rounding. They get one of the size of the others, and √w is taken out again.
-    n = a.shape[0]
-    trivial, level = unit * unit.T, jnp.sum(a**2) / n
-    ridge = jnp.diag(jnp.where(unit[:, 0] > 0, alpha, alpha + level)) + level * trivial
-    half = _inverse_root(a, ridge)
-    q = matmul(half.T, half) - trivial / (alpha + level)
-    c = matmul(q, r)
-
-    def without(residual, groups):
-        # Resamples leave out few samples; but they may leave out any number.
-        largest = jnp.max(jnp.sum(groups, axis=1))
-        few, every = (functools.partial(_solve_groups, q, size=size) for size in (-(-n // 8), n))
-        z, found = lax.cond(largest <= -(-n // 8), few, every, residual, groups)
-        return matmul(q, z), found
-
-    return _Ridge(a, c, c, without)
-
-
-def _solve_groups(q: Float[Array, "n n"], residual: Float[Array, "n"], groups, *, size: int):
-    """z `(n, b)` with Q z = residual on each group, 0 elsewhere; groups of `size` at most."""
-    n = q.shape[0]
-    jitter = size * eps(q.dtype) * jnp.eye(size, dtype=q.dtype)
-
-    def solve(group):
-        place = jnp.nonzero(group, size=size, fill_value=n)[0]
-        block = q[place][:, place]
-        scale = jnp.where(place < n, lax.rsqrt(jnp.diagonal(block)), 0)
-        block = block * scale[:, None] * scale[None, :] + jnp.diag((place == n).astype(q.dtype))
-        right = (scale * residual[place])[:, None]
-        # Where samples nearly coincide rounding could make the matrix indefinite: it is solved with
-        # a jitter, which the second solution corrects.
-        root = jnp.linalg.cholesky(block + jitter), True
-        v = cho_solve(root, right)
-        v = v + cho_solve(root, right - matmul(block, v))
-        z = jnp.zeros(n, q.dtype).at[place].add(scale * v[:, 0], mode="drop")
-        return z, _small(right - matmul(block, v), right)[0]
-
-    z, found = lax.map(solve, groups, batch_size=max(1, 2**22 // size**2))
-    return z.T, found
-
-
-def _inverse_root(a: Float[Array, "m q"], ridge: Float[Array, "m m"]) -> Float[Array, "m m"]:
-    """H with HᵀH = (AAᵀ + ridge)⁻¹, to eps √κ, κ the condition number; from AAᵀ alone, to eps κ.
-
-    In the basis of the eigenvectors of AAᵀ, taken as constants, and scaled, the matrix is nearly
-    the identity if it is formed anew from the rotated A, whose small rows are accurate.
-    """
-    _, u = eigh(matmul(a, a.T))
-    b = matmul(u.T, a)
-    m = matmul(b, b.T) + matmul(u.T, matmul(ridge, u))
-    s = lax.stop_gradient(lax.rsqrt(jnp.diagonal(m)))
-    root = jnp.linalg.cholesky(m * s[:, None] * s[None, :])
-    return solve_triangular(root, s[:, None] * u.T, lower=True)
-
-
-def _small(rest: Float[Array, "m b"], right: Float[Array, "m b"]) -> Bool[Array, "b"]:
-    rest, right = (jnp.linalg.norm(a, axis=0) for a in (rest, right))
-    return rest <= eps(rest.dtype) ** 0.5 * right
+# ---- Computation --------------------------------------------------------------------------------
 
 
 @jax.jit
 def _fit(x, y, alpha, w):
     problem = _problem(x, y, w)
-    model = _ridge(problem, alpha, w)
+    model = ridge(problem.a, problem.r, alpha, w)
     return problem.answer(matmul(model.full.T, model.basis))
 
 
 @functools.partial(jax.jit, static_argnames="chunk")
 def _resampled(x, y, masks, alpha, w, chunk):
-    model = _ridge(_problem(x, y, w), alpha, w)
+    problem = _problem(x, y, w)
+    model = ridge(problem.a, problem.r, alpha, w)
 
     def one(y, full, residual):
         def fit(part):
@@ -297,16 +188,13 @@ def _resampled(x, y, masks, alpha, w, chunk):
             varied = high > jnp.min(jnp.where(part, y[None], jnp.inf), axis=1)
             # A resample without a model is not counted; without any sample it has no equations.
             groups = ~part & (w > 0)[None] & jnp.any(part, axis=1)[:, None]
-            away, found = model.without(residual, groups)
+            away, found = model.without(full, residual, groups)
             return full[:, None] - away, varied, found
 
         return _common.stream(model.basis, masks, chunk, full, fit)
 
     # All labels at once: they share the equations of a resample.
     return jax.vmap(one, in_axes=1)(y, model.full, model.residual)
-
-
-# ---- Least angle regression ---------------------------------------------------------------------
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))

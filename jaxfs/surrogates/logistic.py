@@ -128,11 +128,12 @@ def _residual(margin, y):
 
 
 def _finished(before, after, reference, gain, slack) -> Bool[Array, "*b"]:
-    """Whether a step lowered neither the objective by more than rounding, nor a small gradient.
+    """Whether the gradient is small, and the step was the last that could matter.
 
+    It gained far less than the rounding of the objective, or less and did not lower the gradient.
     Far from the minimum the gradient can rise in a step that gains much.
     """
-    idle = (gain <= slack) & (after > 0.7 * before)
+    idle = (gain <= 1e-3 * slack) | ((gain <= slack) & (after > 0.7 * before))
     return (idle & _small(after, reference)) | (after == 0)
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, matmul, safe_divide
+from jaxfs._numerics import matmul, safe_divide
 from jaxfs._types import Scalar
 from jaxfs.surrogates import _common, boosting, linear, logistic
 from jaxfs.surrogates._common import ResampledScores
@@ -26,9 +26,14 @@ Present: TypeAlias = Bool[Array, "n"]
 
 @runtime_checkable
 class ScoringModel(Protocol):
-    """Feature scores `(l, p)` of models fitted on all samples present."""
+    """Feature scores `(l, p)` of models fitted on all samples present.
+
+    A model is a pytree; `check` raises for settings that are known to be wrong.
+    """
 
     binary_only: ClassVar[bool]
+
+    def check(self) -> None: ...
 
     def scores(self, x: Features, y: Labels, present: Present, binary: bool) -> Array: ...
 
@@ -57,8 +62,13 @@ class Logistic:
     c: Scalar = 1.0
     binary_only: ClassVar[bool] = True
 
+    def check(self):
+        _checks.number(self.c, "c", low=0, open_low=True, scalar=True)
+
     def scores(self, x, y, present, binary):
-        return _share(logistic.fit(x, y, c=self.c, weights=present).coefficients)
+        coefficients = logistic.fit(x, y, c=self.c, weights=present).coefficients
+        # A label with samples on one side only has no model.
+        return _share(jnp.where(_common.varied(y, present)[:, None], coefficients, 0))
 
     def resampled(self, x, y, masks, present, chunk_size):
         return logistic.resampled_scores(
@@ -72,6 +82,9 @@ class Ridge:
 
     alpha: Scalar = 1.0
     binary_only: ClassVar[bool] = False
+
+    def check(self):
+        _checks.number(self.alpha, "alpha", low=0, open_low=True, scalar=True)
 
     def scores(self, x, y, present, binary):
         return _share(linear.fit(x, y, alpha=self.alpha, weights=present).coefficients)
@@ -96,6 +109,9 @@ class BoostedTrees:
     min_child_weight: Scalar = 1.0
     binary_only: ClassVar[bool] = False
 
+    def check(self):
+        boosting.check_settings(**vars(self))
+
     def scores(self, x, y, present, binary):
         loss = "logistic" if binary else "squared"
         return boosting.fit(x, y, loss=loss, weights=present, **vars(self)).importances
@@ -107,6 +123,9 @@ class Correlation:
 
     binary_only: ClassVar[bool] = False
 
+    def check(self):
+        pass
+
     def scores(self, x, y, present, binary):
         x, y = (unit_columns(a, present) for a in (x, y))
         return jnp.square(matmul(y.T, x))
@@ -114,17 +133,16 @@ class Correlation:
 
 def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Array, "n m"]:
     """Columns less their mean over the samples present, of length one; 0 if constant."""
-    centre, mean = _common.centred(a, present.astype(a.dtype))
-    # About a mean of 1e6 and more a constant leaves rounding: that is not a length.
-    rounding = 4 * eps(a.dtype) * jnp.abs(mean) * jnp.sqrt(jnp.sum(present).astype(a.dtype))
-    length = jnp.linalg.norm(centre, axis=0)
-    length = jnp.where(length > rounding, length, 0)
-    return safe_divide(centre, jnp.broadcast_to(length, centre.shape))
+    centre, _ = _common.centred(a, present.astype(a.dtype))
+    centre = jnp.where(_common.varied(a, present)[None], centre, 0)
+    for length in (lambda c: jnp.max(jnp.abs(c), axis=0), lambda c: jnp.linalg.norm(c, axis=0)):
+        centre = safe_divide(centre, jnp.broadcast_to(length(centre), centre.shape))
+    return centre
 
 
 def _share(coefficients: Float[Array, "l p"]) -> Float[Array, "l p"]:
-    """|β| / Σ |β|; a label that has no model gives 0."""
-    size = jnp.abs(jnp.where(jnp.isnan(coefficients), 0, coefficients))
+    """|β| / Σ |β|."""
+    size = jnp.abs(coefficients)
     return safe_divide(size, jnp.broadcast_to(jnp.sum(size, axis=1, keepdims=True), size.shape))
 
 
@@ -146,4 +164,5 @@ def check(model, name: str, protocol, names: tuple[str, ...], binary: bool):
         raise _checks.fail(name, expected, repr(model))
     if model.binary_only and not binary:
         raise _checks.fail(name, "a regression for continuous pseudo-labels", repr(model))
+    model.check()
     return model

@@ -93,7 +93,7 @@ def test_padding(graph):
 @both_graphs
 def test_what_must_not_trouble(graph):
     """A constant feature, far from 0 too; a duplicate feature; duplicate samples; one cluster."""
-    x = np.concatenate([data(), np.full((N, 1), 1e6), data()[:, :1]], axis=1)
+    x = np.concatenate([data(), np.full((N, 1), 1 / 3), data()[:, :1]], axis=1)
     x[3] = x[4] = x[5]
     smooth = np.asarray(jaxfs.laplacian_score(x, graph=graph))
     sparse = np.asarray(jaxfs.mcfs_score(x, graph=graph, num_clusters=1))
@@ -106,12 +106,24 @@ def test_what_must_not_trouble(graph):
     assert np.all(np.asarray(jaxfs.mcfs_score(same, graph=graph, num_clusters=2)) == 0)
 
 
+def test_float32_far_from_zero():
+    """A feature that varies a hundred-thousandth of itself is not constant."""
+    cluster = np.repeat([0.0, 1.0], 500)
+    x = rng(0).normal(size=(1000, 2))
+    x[:, 0] = 1e4 + 0.1 * cluster + 0.01 * x[:, 0]
+    x = x.astype(np.float32)
+    expected = jaxfs.laplacian_score(x.astype(np.float64))
+    assert_close(jaxfs.laplacian_score(x), expected, 1e-3)
+
+
 @both_graphs
 def test_nan_is_passed_on(graph):
     x = data().copy()
     x[2, 3] = np.nan
     assert np.all(np.isnan(jaxfs.laplacian_score(x, graph=graph)))
     assert np.all(np.isnan(jaxfs.mcfs_score(x, graph=graph, num_clusters=2)))
+    few = jax.jit(lambda mask: jaxfs.laplacian_score(data(), graph=graph, mask=mask))
+    assert np.all(np.isnan(few(np.arange(N) < 2)))
 
 
 def test_gradients_of_mcfs_are_zero():
@@ -127,7 +139,8 @@ def test_gradients_of_mcfs_are_zero():
         ({"num_clusters": 24}, r"num_clusters must be an integer in \[1, 23\], got 24"),
         ({"num_nonzero": 0}, "num_nonzero must be at least 1, got 0"),
         ({"num_neighbors": 24}, r"num_neighbors must be an integer in \[1, 23\], got 24"),
-        ({"mask": np.arange(N) < 2}, "mask must be true for more than 2 samples, got 2"),
+        ({"mask": np.arange(N) < 2}, "mask must be true for at least 3 samples, got 2"),
+        ({"mask": np.arange(N) < 6, "graph": "adaptive"}, "for at least 7 samples, got 6"),
         ({"mask": np.arange(N) < 3, "num_clusters": 3}, "more than num_clusters = 3 samples"),
     ],
 )

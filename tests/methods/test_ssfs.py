@@ -28,6 +28,10 @@ def data() -> np.ndarray:
     return x * np.logspace(-1, 2, P) + 3.0
 
 
+def standard_data() -> np.ndarray:
+    return oracle.standardized(data())
+
+
 @functools.partial(jax.jit, static_argnames=("dtype", "options"))
 def _run(x, mask, dtype, options):
     return jaxfs.ssfs(
@@ -152,6 +156,7 @@ def test_settings_of_models():
         ).scores_per_eigenvector
 
     assert np.max(np.abs(at(0.01) - at(1.0))) > 1e-3
+    assert np.all(np.isnan(at(-1.0)))  # traced, it cannot be refused
     few = run(scoring_model=BoostedTrees(num_trees=1, max_depth=1))
     assert np.all(np.sum(few.scores_per_eigenvector > 0, axis=1) <= 1)
 
@@ -183,12 +188,29 @@ def test_vmap():
         assert_close(batched.scores[i], one(x).scores, 1e-9)
 
 
-def test_constant_and_duplicate_features():
-    x = np.concatenate([np.full((N, 1), 1e6), data(), data()[:, :1]], axis=1)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_constant_and_duplicate_features(dtype):
+    """Numbers whose mean is not themselves, when it is rounded."""
+    constants = np.tile([0.1, 1 / 3, 0.7, 1e6], (N, 1))
+    x = np.concatenate([constants, data(), data()[:, :1]], axis=1)
     for ranking in ("score", "diverse"):
-        scores = np.asarray(run(x, ranking=ranking).scores)
-        assert scores[0] == 0
+        scores = np.asarray(run(x, ranking=ranking, dtype=dtype).scores)
+        assert np.all(scores[:4] == 0)
         assert np.all(np.isfinite(scores))
+
+
+@pytest.mark.parametrize("scale", [1e20, 1e-22])
+def test_units_do_not_matter(scale):
+    options = {"selection": "leading", "scoring_model": "correlation", "dtype": "float32"}
+    got, plain = run(data() * scale, **options), run(**options)
+    assert_close(got.scores, plain.scores, 1e-4)
+
+
+def test_a_large_offset():
+    """float32 keeps the digits that the data have."""
+    x = (1e5 + standard_data()).astype(np.float32)
+    options = {"selection": "leading", "scoring_model": "correlation"}
+    assert_close(run(x, dtype="float32", **options).scores, run(x, **options).scores, 1e-3)
 
 
 def test_duplicate_samples():
@@ -242,6 +264,13 @@ def test_nan_is_passed_on():
     assert np.all(np.isnan(few.scores))
 
 
+def test_a_mask_that_leaves_fewer_samples_than_eigenvectors():
+    got = jaxfs.ssfs(KEY, data(), num_pseudo_labels=3, mask=np.arange(N) < 6)
+    alone = jaxfs.ssfs(KEY, data()[:6], num_pseudo_labels=3)
+    assert got.eigenvalues.shape == alone.eigenvalues.shape == (5,)
+    assert_close(got.scores, alone.scores, 1e-9)
+
+
 def test_gradients_are_zero():
     def total(x):
         return jnp.sum(
@@ -262,7 +291,15 @@ def test_gradients_are_zero():
         ({"num_pseudo_labels": 2.0}, "num_pseudo_labels must be an integer, got 2.0"),
         ({"num_eigenvectors": 30}, r"num_eigenvectors must be an integer in \[2, 29\], got 30"),
         ({"num_eigenvectors": 1}, r"num_eigenvectors must be an integer in \[2, 29\], got 1"),
-        ({"mask": np.arange(N) < 4}, "mask must be true for at least 5 samples, got 4"),
+        ({"mask": np.arange(N) < 3}, "mask must be true for at least 4 samples, got 3"),
+        (
+            {"num_neighbors": 8, "mask": np.arange(N) < 8},
+            "mask must be true for at least 9 samples",
+        ),
+        ({"selection_model": Logistic(c=-1.0)}, "c must be positive, got -1.0"),
+        ({"selection_model": Ridge(alpha=0)}, "alpha must be positive, got 0"),
+        ({"scoring_model": BoostedTrees(l2=-5.0)}, "l2 must be at least 0, got -5.0"),
+        ({"scoring_model": BoostedTrees(num_trees=0)}, "num_trees must be at least 1, got 0"),
         ({"num_neighbors": 30}, r"num_neighbors must be an integer in \[1, 29\], got 30"),
         ({"pseudo_labels": "ternary"}, "pseudo_labels must be one of 'binary', 'continuous'"),
         (

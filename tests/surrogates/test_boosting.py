@@ -121,6 +121,20 @@ def test_the_scale_of_targets():
     assert np.all(np.isfinite(tiny.value))
 
 
+def test_features_near_overflow():
+    x = np.float32(1e38) * np.array([[1.5], [3.0]], np.float32)
+    x, y = np.tile(x, (10, 1)), np.tile([0, 1], 10)
+    predicted = np.asarray(boosting.predict(boosting.fit(x, y), x))
+    assert np.all((predicted > 0.5) == y)
+
+
+def test_traced_settings_out_of_range():
+    x, y = problem("logistic")
+    at = jax.jit(lambda eta: boosting.fit(x, y, num_trees=2, learning_rate=eta).importances)
+    assert np.all(np.isnan(at(-1.0)))
+    assert np.all(np.isfinite(at(0.3)))
+
+
 def test_jit_and_vmap():
     x, y = problem("logistic")
     many = np.stack([x, x[::-1]])

@@ -1,0 +1,150 @@
+"""Ridge regression on all samples, and on resamples that leave a group of them out.
+
+With A and r the samples and labels less their means, times √w, the coefficients are either of
+
+    β = M⁻¹ Aᵀ r,  M = AᵀA + αI,
+    β = Aᵀ c,  c = Q r,  Q = (AAᵀ + αI)⁻¹ without its part in √w.
+
+whichever matrix is smaller. Without a group G of samples c becomes c − Q z, with z on the group
+alone and Q_GG z = c_G: equations as small as the group, which all labels share. In the first form
+they are (I − T_G T_Gᵀ) z = (r − Aβ)_G and move β by Hᵀ T_Gᵀ z, where HᵀH = M⁻¹, T = [AHᵀ, √w/‖√w‖].
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.linalg import cho_solve, solve_triangular
+from jaxtyping import Array, Bool, Float
+
+from jaxfs._numerics import eps, matmul, safe_sqrt
+from jaxfs.linalg import eigh
+
+_FEW = 8  # a group is small if it holds at most one sample in so many
+
+
+class Ridge(NamedTuple):
+    """The fits of all samples, β = basisᵀ full, and how far `full` moves without a group of them.
+
+    `without(full, residual, groups)` is that for one label and many groups, `(b, n)`: `(m, b)`, and
+    which of them are found, `(b,)`.
+    """
+
+    basis: Float[Array, "m p"]
+    full: Float[Array, "m l"]
+    residual: Float[Array, "n l"]
+    without: Callable[[Array, Array, Bool[Array, "b n"]], tuple[Array, Bool[Array, "b"]]]
+
+
+def ridge(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, w: Float[Array, "n"]) -> Ridge:
+    """The fits of centred samples and labels times √w."""
+    n, p = a.shape
+    unit = (safe_sqrt(w) / jnp.sqrt(jnp.sum(w)))[:, None]
+    return (_few_features if 2 * p < n else _many_features)(a, r, alpha, unit)
+
+
+def _few_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> Ridge:
+    n, p = a.shape
+    half = _inverse_root(a.T, alpha * jnp.eye(p, dtype=a.dtype))
+    t = matmul(a, half.T)
+    full = matmul(t.T, r)
+    t = jnp.concat([t, unit], axis=1)
+    small = min(-(-n // _FEW), 4 * p)
+
+    def block(place):
+        return jnp.eye(small, dtype=a.dtype) - matmul(t[place], t[place].T)
+
+    def by_group(full, residual, groups):
+        z, found = _solve_groups(block, small, residual, groups)
+        return matmul(t[:, :-1].T, z), found
+
+    def without(full, residual, groups):
+        fits = jnp.max(jnp.sum(groups, axis=1)) <= small
+        afresh = functools.partial(_fit_rest, t, jnp.sqrt(alpha) * half.T)
+        return lax.cond(fits, by_group, afresh, full, residual, groups)
+
+    return Ridge(half, full, r - matmul(t[:, :-1], full), without)
+
+
+def _many_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> Ridge:
+    # √w and the samples without weight have eigenvalue 0, whose inverse 1/α could drown the others
+    # in its rounding. They get one of the size of the others, and √w is taken out again.
+    n = a.shape[0]
+    trivial, level = unit * unit.T, jnp.sum(a**2) / n
+    ridge = jnp.diag(jnp.where(unit[:, 0] > 0, alpha, alpha + level)) + level * trivial
+    half = _inverse_root(a, ridge)
+    q = matmul(half.T, half) - trivial / (alpha + level)
+    c = matmul(q, r)
+    small = -(-n // _FEW)
+
+    def block(place):
+        return q[place][:, place]
+
+    def without(full, residual, groups):
+        fits = jnp.max(jnp.sum(groups, axis=1)) <= small
+        solve = [functools.partial(_solve_groups, block, size) for size in (small, n)]
+        z, found = lax.cond(fits, *solve, residual, groups)
+        return matmul(q, z), found
+
+    return Ridge(a, c, c, without)
+
+
+def _solve_groups(block, size: int, residual: Float[Array, "n"], groups: Bool[Array, "b n"]):
+    """z `(n, b)`, 0 outside its group, with block z = residual inside; `size` samples at most."""
+    n, dtype = residual.shape[0], residual.dtype
+    jitter = size * eps(dtype) * jnp.eye(size, dtype=dtype)
+
+    def solve(group):
+        place = jnp.nonzero(group, size=size, fill_value=n)[0]
+        m = block(place)
+        scale = jnp.where(place < n, lax.rsqrt(jnp.diagonal(m)), 0)
+        m = m * scale[:, None] * scale[None, :] + jnp.diag((place == n).astype(dtype))
+        right = (scale * residual[place])[:, None]
+        # Samples that nearly coincide could leave a matrix that is indefinite by rounding: a jitter
+        # prevents it, and the second solution takes it out again.
+        root = jnp.linalg.cholesky(m + jitter), True
+        v = cho_solve(root, right)
+        v = v + cho_solve(root, right - matmul(m, v))
+        rest = jnp.linalg.norm(right - matmul(m, v))
+        z = jnp.zeros(n, dtype).at[place].add(scale * v[:, 0], mode="drop")
+        return z, rest <= eps(dtype) ** 0.5 * jnp.linalg.norm(right)
+
+    z, found = lax.map(solve, groups, batch_size=_at_once(size**2))
+    return z.T, found
+
+
+def _fit_rest(t: Float[Array, "n q"], penalty: Float[Array, "p p"], full, residual, groups):
+    """The same as equations of the samples left in, which may be few: by QR, to eps √κ."""
+    target = matmul(penalty, full[:, None])
+    penalty = jnp.pad(penalty, ((0, 0), (0, 1)))
+
+    def solve(group):
+        left = ~group[:, None]
+        q, r = jnp.linalg.qr(jnp.concat([jnp.where(left, t, 0), penalty]))
+        right = jnp.concat([jnp.where(left, -residual[:, None], 0), target])
+        away = solve_triangular(r, matmul(q.T, right))[:-1, 0]
+        return away, jnp.all(jnp.isfinite(away))
+
+    away, found = lax.map(solve, groups, batch_size=_at_once(t.size))
+    return away.T, found
+
+
+def _at_once(numbers: int) -> int:
+    """How many matrices of so many numbers make some 30 MB."""
+    return max(1, 2**22 // numbers)
+
+
+def _inverse_root(a: Float[Array, "m q"], ridge: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    """H with HᵀH = (AAᵀ + ridge)⁻¹, to eps √κ, κ the condition number; from AAᵀ alone, to eps κ.
+
+    In the basis of the eigenvectors of AAᵀ, taken as constants, and scaled, the matrix is nearly
+    the identity if it is formed anew from the rotated A, whose small rows are accurate.
+    """
+    _, u = eigh(matmul(a, a.T))
+    b = matmul(u.T, a)
+    m = matmul(b, b.T) + matmul(u.T, matmul(ridge, u))
+    s = lax.stop_gradient(lax.rsqrt(jnp.diagonal(m)))
+    root = jnp.linalg.cholesky(m * s[:, None] * s[None, :])
+    return solve_triangular(root, s[:, None] * u.T, lower=True)
