@@ -90,10 +90,10 @@ def boosted_trees(name: str, x, labels) -> None:
         gap = max(gap, np.abs(pair[0] - pair[1]).sum())
         overlap = max(overlap, len(first - second) / 20)
         prediction = max(prediction, np.abs(predicted[:, i] - other.predict_proba(x)[:, 1]).max())
+    print(f"    from XGBoost's exact trees: importances {gap:.1e} in L1,")
     print(
-        f"    from XGBoost's exact trees: importances {gap:.1e} in L1, predictions {prediction:.1e},"
+        f"      predictions {prediction:.1e}, of the top 20 {timing.verdict(overlap, 0.1)} missing"
     )
-    print(f"      missing of the top 20 {timing.verdict(overlap, 0.1)}")
     if len(x) < 200:
         worst = timing.verdict(max(gap / 1e-3, prediction / 1e-4), 1)
         print(f"      in units of what is allowed {worst}")

@@ -184,8 +184,7 @@ def _resampled(x, y, masks, alpha, w, chunk):
 
     def one(y, full, residual):
         def fit(part):
-            high = jnp.max(jnp.where(part, y[None], -jnp.inf), axis=1)
-            varied = high > jnp.min(jnp.where(part, y[None], jnp.inf), axis=1)
+            varied = jax.vmap(lambda there: _common.varied(y[:, None], there)[0])(part)
             # A resample without a model is not counted; without any sample it has no equations.
             groups = ~part & (w > 0)[None] & jnp.any(part, axis=1)[:, None]
             away, found = model.without(full, residual, groups)
@@ -199,9 +198,7 @@ def _resampled(x, y, masks, alpha, w, chunk):
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
 def _lars(x, y, w, number, method):
-    x, y = lax.stop_gradient((x, y))
+    x, y, w = lax.stop_gradient((x, y, w))
     problem = _problem(x, y, w)
-    there = (w > 0)[:, None]
-    low, high = jnp.where(there, x, jnp.inf), jnp.where(there, x, -jnp.inf)
-    varied = jnp.max(high, axis=0) > jnp.min(low, axis=0)
-    return problem.answer(path_end(problem.a, problem.r, varied, number, method == "lasso"))
+    free = _common.varied(x, w > 0)
+    return problem.answer(path_end(problem.a, problem.r, free, number, method == "lasso"))

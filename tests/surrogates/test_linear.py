@@ -14,7 +14,8 @@ from jaxfs.surrogates import linear
 from tests.helpers import assert_close, assert_derivatives, rng
 
 SHAPES = {"p > n": (40, 150), "n > p": (120, 8), "n > p, less": (60, 45)}
-TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
+TOLERANCE = {"float32": 1e-4, "float64": 1e-12}
+LARS = {"float32": 1e-3, "float64": 1e-9}
 every_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
 both_methods = pytest.mark.parametrize("method", ["lasso", "lar"])
@@ -106,7 +107,7 @@ def test_resamples_of_one_sample_and_of_none():
     got = linear.resampled_scores(x, y[:, 0], masks)
     assert got.num_counted == 2
     assert got.converged
-    assert_close(got.mean, normalised(reference(x, y[:, :1]).coef_)[0], 1e-12)
+    assert_close(got.mean, normalised([reference(x, y[:, 0]).coef_])[0], 1e-12)
     assert np.max(got.variance) <= 1e-20
 
 
@@ -218,13 +219,9 @@ def test_lars(shape, dtype, method):
         for label in range(y.shape[1]):
             expected = {"lasso": lasso, "lar": least_angle}[method](x, y[:, label], number)
             assert np.sum(np.asarray(got.coefficients[label]) != 0) == number
-            assert_close(
-                got.coefficients[label], expected, {"float32": 1e-3, "float64": 1e-9}[dtype]
-            )
+            assert_close(got.coefficients[label], expected, LARS[dtype])
             intercept = y[:, label].mean() - x.mean(axis=0) @ expected
-            assert (
-                abs(got.intercept[label] - intercept) <= {"float32": 1e-3, "float64": 1e-9}[dtype]
-            )
+            assert_close(got.intercept[label], intercept, LARS[dtype])
 
 
 def test_features_leave_the_lasso():
@@ -270,7 +267,7 @@ def test_dependent_and_constant_features_do_not_enter(method, dtype):
     assert np.all(np.isfinite(got))
     assert np.all(got[:, -2:] == 0)
     fitted = [a @ b.T for a, b in ((wide - wide.mean(0), got), (x - x.mean(0), np.array(expected)))]
-    assert_close(fitted[0], fitted[1], {"float32": 1e-3, "float64": 1e-9}[dtype])
+    assert_close(fitted[0], fitted[1], LARS[dtype])
     assert np.all((got != 0).sum(axis=1) <= 8)
 
 

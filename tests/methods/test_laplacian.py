@@ -1,0 +1,73 @@
+"""The eigenvectors of a graph: against NumPy, beside padding, and where eigenvalues repeat."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxfs.methods._laplacian import leading_eigenvectors
+from tests.helpers import assert_close, rng
+
+N, K = 12, 4
+leading = jax.jit(leading_eigenvectors, static_argnums=1)
+
+
+def affinity(n: int = N) -> np.ndarray:
+    x = rng(0).normal(size=(n, 2))
+    return np.exp(-np.sum((x[:, None] - x[None]) ** 2, axis=-1))
+
+
+def literal(w):
+    """Eigenvalues and eigenvectors of I − Δ^-½ W Δ^-½, the first left out."""
+    degree = w.sum(axis=1)
+    values, vectors = np.linalg.eigh(np.eye(len(w)) - w / np.sqrt(np.outer(degree, degree)))
+    peak = np.argmax(np.abs(vectors), axis=0)
+    return values[1:], (vectors * np.sign(vectors[peak, np.arange(len(w))]))[:, 1:]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_against_numpy(dtype):
+    values, vectors = leading(affinity().astype(dtype), K, np.ones(N, bool))
+    assert values.dtype == vectors.dtype == dtype
+    expected = literal(affinity())
+    assert_close(values, expected[0][:K], {"float32": 1e-5, "float64": 1e-13}[dtype])
+    assert_close(vectors, expected[1][:, :K], {"float32": 1e-4, "float64": 1e-12}[dtype])
+
+
+def test_padding_is_not_there():
+    present = np.arange(N) % 5 != 1
+    w = affinity()
+    expected = literal(w[present][:, present])
+    for content in (0.7, np.nan):
+        padded = np.where(present[:, None] & present[None], w, content)
+        values, vectors = leading(padded, K, present)
+        assert_close(values, expected[0][:K], 1e-13)
+        assert_close(vectors[present], expected[1][:, :K], 1e-12)
+        assert np.all(vectors[~present] == 0)
+
+
+def test_beyond_the_samples_present_is_nan():
+    values, vectors = leading(affinity(), K, np.arange(N) < 4)
+    np.testing.assert_array_equal(np.isnan(values), [False, False, False, True])
+    np.testing.assert_array_equal(np.isnan(vectors[0]), np.isnan(values))
+
+
+def test_the_trivial_vector_is_left_out_of_parts_too():
+    """Two parts have two eigenvalues 0: what is left of them is not the trivial one."""
+    w = affinity()
+    w[:5, 5:] = w[5:, :5] = 0
+    values, vectors = leading(w, 2, np.ones(N, bool))
+    assert values[0] <= 1e-15 < 1e-3 < values[1]
+    assert_close(np.sqrt(w.sum(axis=1)) @ vectors, [0, 0], 1e-14)
+    v = vectors[:, 0] / np.sqrt(w.sum(axis=1))  # constant on either part
+    assert max(np.ptp(v[:5]), np.ptp(v[5:])) <= 1e-14
+    assert v[0] * v[-1] < 0
+
+
+def test_nan_is_passed_on_and_derivatives_are_zero():
+    w = affinity()
+    assert np.all(
+        np.asarray(jax.grad(lambda w: jnp.sum(leading(w, K, np.ones(N, bool))[1]))(w)) == 0
+    )
+    w[2, 3] = w[3, 2] = np.nan
+    assert all(np.all(np.isnan(a)) for a in leading(w, K, np.ones(N, bool)))
