@@ -74,9 +74,9 @@ def ssfs(
 ) -> SSFSResult:
     """Spectral self-supervised feature selection: scores of features without labels.
 
-    The paper's method is `selection="stability", scoring_model="boosting", ranking="score"`. The
-    defaults rank better by the clusters found with the features: `benchmarks/papers/
-    ssfs_clustering.py` has the table.
+    The paper's method is `selection="stability", scoring_model="boosting", ranking="score"`. With
+    the defaults the features found better clusters on the sets of
+    `benchmarks/papers/ssfs_clustering.py`, which were used to choose them.
 
     **Arguments**
 
