@@ -140,7 +140,7 @@ def check_samples(x, y) -> tuple[Float[Array, "n p"], Array, bool]:
     y = _checks.array(y, "y")
     one = y.ndim == 1
     y = y[:, None] if one else y
-    if y.ndim != 2 or y.shape[0] != x.shape[0]:
+    if y.ndim != 2 or y.shape[0] != x.shape[0] or y.shape[1] == 0:
         expected = f"of shape ({x.shape[0]},) or ({x.shape[0]}, l), one label a sample"
         raise _checks.fail("y", expected, f"shape {y.shape}")
     return x, y, one

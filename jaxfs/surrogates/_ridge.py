@@ -42,7 +42,7 @@ def ridge(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, w: Float[Array,
     """The fits of centred samples and labels times √w."""
     n, p = a.shape
     unit = (safe_sqrt(w) / jnp.sqrt(jnp.sum(w)))[:, None]
-    return (_few_features if 2 * p < n else _many_features)(a, r, alpha, unit)
+    return (_few_features if p < n else _many_features)(a, r, alpha, unit)
 
 
 def _few_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> Ridge:

@@ -124,6 +124,7 @@ def test_a_label_on_one_side_has_no_model():
     [
         ({"y": np.full(120, 2)}, "y must be 0 or 1, got other values"),
         ({"y": np.zeros(7, int)}, r"y must be of shape \(120,\) or \(120, l\)"),
+        ({"y": np.zeros((120, 0))}, r"one label a sample, got shape \(120, 0\)"),
         ({"c": 0.0}, "c must be positive, got 0.0"),
         ({"masks": np.ones((1, 120))}, r"masks must be of shape \(B, 120\) with B ≥ 2"),
         ({"chunk_size": 0}, "chunk_size must be at least 1, got 0"),
