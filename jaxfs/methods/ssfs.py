@@ -102,7 +102,7 @@ def ssfs(
     - `ranking`: "score": as they are. "diverse": features are taken one after another by
       s_m (1 − max corr² with those taken + 0.001), and the score is that number. Beyond the first
       2048 features all are compared with those.
-    - `chunk_size`: how many resamples are fitted at a time.
+    - `chunk_size`: how many resamples are fitted at a time, for "stability".
 
     All but `key`, `x`, `mask`, `fraction` and numbers in settings are static.
 
