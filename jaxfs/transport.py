@@ -20,7 +20,6 @@ from jaxfs import _checks
 from jaxfs._numerics import eps, safe_divide
 from jaxfs._order import smallest
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.graphs import nearest_neighbors
 
 _ITERATIONS = 60
 _SMALLEST_STEP = 2.0**-8
@@ -130,9 +129,7 @@ def _soft_knn(e, present, gamma, scale, k: int, width: int, block_size: int) -> 
     return jax.tree.map(lambda v: jnp.where(unknown, jnp.nan, v), soft)
 
 
-def soft_row(
-    e: Float[Array, "m"], present: Bool[Array, "m"], gamma, k: int, scale=None
-) -> SoftKNN:
+def soft_row(e: Float[Array, "m"], present: Bool[Array, "m"], gamma, k: int, scale=None) -> SoftKNN:
     """`soft_knn` of one row, for use under `vmap`; finite throughout."""
     e = jnp.where(present & jnp.isfinite(e), e, jnp.zeros_like(e))
     number = jnp.sum(present, dtype=jnp.int32)
@@ -230,7 +227,9 @@ def _solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float[Array, "q
     degree = jnp.sum(links)
     share = safe_divide(links, jnp.broadcast_to(degree, links.shape))
     spread = share[:, None] * out[None, :]
-    x = _solve(w[:last, :last] + links[:, None] * share[None, :], flow[:last, :last] + spread - spread.T)
+    x = _solve(
+        w[:last, :last] + links[:, None] * share[None, :], flow[:last, :last] + spread - spread.T
+    )
     return jnp.append(x, jnp.sum(share * x) + safe_divide(jnp.sum(out), degree))
 
 
