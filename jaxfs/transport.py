@@ -14,16 +14,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, safe_divide
-from jaxfs._order import smallest
+from jaxfs._order import attained, smallest
+from jaxfs._transport import Problem, plan, potentials
 from jaxfs._types import ArrayLike, Scalar
-
-_ITERATIONS = 60
-_SMALLEST_STEP = 2.0**-8
-_LONGEST_STEP = 16.0
 
 
 class SoftKNN(NamedTuple):
@@ -97,8 +94,8 @@ def soft_knn(
     width = min(num_candidates or width, width)
     block = _checks.integer(block_size or _rows_at_once(k, width), "block_size", low=1)
     exact = not _checks.is_traced(gamma) and gamma == 0
-    gamma = None if exact else jnp.asarray(gamma, e.dtype)
-    return _soft_knn(e, present, gamma, scale, k, width, min(block, rows))
+    softness = None if exact else jnp.asarray(gamma, e.dtype)
+    return _soft_knn(e, present, softness, scale, k, width, min(block, rows))
 
 
 def _rows_at_once(k: int, width: int) -> int:
@@ -110,11 +107,15 @@ def _rows_at_once(k: int, width: int) -> int:
 def _soft_knn(e, present, gamma, scale, k: int, width: int, block_size: int) -> SoftKNN:
     n = e.shape[1]
 
-    @jax.checkpoint  # keep no block's plan for the backward pass
+    # Keep no block's plan for the backward pass, but do not solve for it again.
+    saved = jax.checkpoint_policies.save_only_these_names("potentials", "near")
+
+    @functools.partial(jax.checkpoint, policy=saved)
     def row(inputs):
         e, present, scale = inputs
         if gamma is None or width < n:
             near = smallest(jnp.where(present, lax.stop_gradient(e), jnp.inf), width)[1]
+            near = checkpoint_name(near, "near")
         if gamma is None:
             hot = jax.nn.one_hot(near[: k + 1], n, dtype=e.dtype)  # all 0 where there is none
             return SoftKNN(jnp.sum(hot[:k], axis=0), hot[k])
@@ -131,26 +132,35 @@ def _soft_knn(e, present, gamma, scale, k: int, width: int, block_size: int) -> 
 
 def soft_row(e: Float[Array, "m"], present: Bool[Array, "m"], gamma, k: int, scale=None) -> SoftKNN:
     """`soft_knn` of one row, for use under `vmap`; finite throughout."""
-    e = jnp.where(present & jnp.isfinite(e), e, jnp.zeros_like(e))
-    number = jnp.sum(present, dtype=jnp.int32)
+    present = present & jnp.isfinite(e)
+    e = jnp.where(present, e, jnp.zeros_like(e))
     ranked, _ = smallest(jnp.where(present, lax.stop_gradient(e), jnp.inf), min(k + 2, e.size))
+    return _soft_row(e, present, ranked, gamma, k, scale)
+
+
+def _soft_row(e, present, ranked, gamma, k: int, scale) -> SoftKNN:
+    """`soft_row`, given the smallest distances (k + 2, if there are)."""
+    number = jnp.sum(present, dtype=jnp.int32)
     # Of rank k + 1, or the last there is. A shift of all distances changes nothing; this one keeps
     # the digits of those about which the choice is in doubt.
     last = jnp.clip(number - 1, 0, k)
     centre = jnp.where(number > 0, ranked[last], jnp.zeros_like(ranked[last]))
     if scale is None:
-        tied = present & (e == centre)
-        own = safe_divide(jnp.sum(e, where=tied), jnp.sum(tied, dtype=e.dtype))
+        own = attained(e, present, centre)
         least = jnp.min(jnp.where(present & (e > 0), lax.stop_gradient(e), jnp.inf))
         scale = jnp.where(own > 0, own, jnp.where(jnp.isfinite(least), least, 1.0))
     factor = 2 / (gamma * scale)
-    levels = _masses(number, k, e.dtype)
+    limit = jnp.finfo(e.dtype).max ** 0.5  # in no doubt, whatever the rank
     known = jnp.isfinite(ranked)
     ranked = jnp.where(known, lax.stop_gradient(factor) * (ranked - centre), 0.0)
+    ranked = jnp.clip(ranked, -limit, limit)
     between = 0.5 * (ranked[1:] + ranked[:-1]) * known[1:].astype(e.dtype)
     start = jnp.zeros(k + 2, e.dtype).at[1 : between.size + 1].set(jnp.cumsum(between))
-    plan = _plan(factor * (e - centre), present, levels, start)
-    return SoftKNN(jnp.sum(plan[:k], axis=0), plan[k])
+    s = jnp.clip(factor * (e - centre), -limit, limit)
+    problem = Problem(s, present, _masses(number, k, e.dtype), last)
+    h = checkpoint_name(potentials(problem, lax.stop_gradient(start - start[last])), "potentials")
+    p = plan(problem, h)
+    return SoftKNN(jnp.sum(p[:k], axis=0), p[k])
 
 
 def _masses(number: Int[Array, ""], k: int, dtype) -> Float[Array, "k+2"]:
@@ -158,135 +168,3 @@ def _masses(number: Int[Array, ""], k: int, dtype) -> Float[Array, "k+2"]:
     j = jnp.arange(k + 1, dtype=jnp.int32)
     first = (j < number).astype(dtype)
     return jnp.append(first, jnp.maximum(number - k - 1, 0).astype(dtype))
-
-
-# ---- The plan and its derivative ----------------------------------------------------------------
-
-
-@jax.custom_jvp
-def _plan(
-    s: Float[Array, "m"],
-    present: Bool[Array, "m"],
-    masses: Float[Array, "levels"],
-    start: Float[Array, "levels"],
-) -> Float[Array, "levels m"]:
-    """p_ji = softmax_j(j s_i − h_j), h such that Σ_i p_ji = c_j: Newton from `start`."""
-    h = _potentials(s, present, masses, start)
-    return _softmax(s, present, masses, h)
-
-
-def _softmax(s, present, masses, h) -> Float[Array, "levels m"]:
-    """The plan of given potentials; a level without mass is closed."""
-    j = jnp.arange(h.size, dtype=s.dtype)
-    logits = jnp.where((masses > 0)[:, None], j[:, None] * s[None, :] - h[:, None], -jnp.inf)
-    logits = logits - jnp.maximum(jnp.max(logits, axis=0), jnp.finfo(s.dtype).min)[None, :]
-    p = jnp.exp(logits)
-    return jnp.where(present[None, :], safe_divide(p, jnp.sum(p, axis=0)[None, :] + 0 * p), 0.0)
-
-
-@_plan.defjvp
-def _plan_jvp(primals, tangents):
-    """d log p_ji = Σ_{t<j} F_ti (ṡ_i − η̇_t) − Σ_{t≥j} G_ti (ṡ_i − η̇_t), η_t = h_{t+1} − h_t.
-
-    F_ti = Σ_{l≤t} p_li and G_ti = Σ_{l>t} p_li. The usual ṡ_ji − Σ_l p_li ṡ_li is the same sum, but
-    leaves eps · ṡ of rounding where p is 1: with 2/γ in ṡ, more than the derivative itself.
-    """
-    p = _plan(*primals)
-    ds = tangents[0]
-    below = jnp.cumsum(p[:-1], axis=0)
-    above = jnp.cumsum(p[:0:-1], axis=0)[::-1]
-
-    def d_log_p(gap):
-        up, down = jnp.cumsum(below * gap, axis=0), jnp.cumsum((above * gap)[::-1], axis=0)[::-1]
-        zero = jnp.zeros_like(gap[:1])
-        return jnp.concatenate([zero, up]) - jnp.concatenate([down, zero])
-
-    j = jnp.arange(p.shape[0], dtype=p.dtype)
-    flow = (j[:, None] - j[None, :]) * _couplings(p, p * ds[None, :])
-    dh = _solve(_couplings(p, p), flow)
-    return p, p * d_log_p(ds[None, :] - jnp.diff(dh)[:, None])
-
-
-def _couplings(p: Float[Array, "levels m"], q: Float[Array, "levels m"]) -> Array:
-    """Σ_i p_ji q_li; with q = p, the weights of the graph of levels."""
-    return jnp.matmul(p, q.T, precision=lax.Precision.HIGHEST)
-
-
-def _solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float[Array, "q"]:
-    """x with x_0 = 0 and Σ_l w_jl (x_j − x_l) = Σ_l f_jl, w symmetric and f antisymmetric.
-
-    The last node is eliminated and its links are spread among the others: weights are never
-    subtracted (Grassmann, Taksar and Heyman), and what flows along a link stays with the link. So a
-    link keeps its digits beside others hundreds of powers of ten stronger. Nodes without a link
-    stay at 0.
-    """
-    last = w.shape[0] - 1
-    if last == 0:
-        return jnp.zeros_like(w[0])
-    links, out = w[last, :last], flow[last, :last]
-    degree = jnp.sum(links)
-    share = safe_divide(links, jnp.broadcast_to(degree, links.shape))
-    spread = share[:, None] * out[None, :]
-    x = _solve(
-        w[:last, :last] + links[:, None] * share[None, :], flow[:last, :last] + spread - spread.T
-    )
-    return jnp.append(x, jnp.sum(share * x) + safe_divide(jnp.sum(out), degree))
-
-
-# ---- Newton's method ----------------------------------------------------------------------------
-
-
-class _State(NamedTuple):
-    """The last point accepted, the step from it under trial, and the slope that it must lower."""
-
-    h: Float[Array, "levels"]
-    step: Float[Array, "levels"]
-    length: Float[Array, ""]
-    slope: Float[Array, ""]
-    done: Bool[Array, ""]
-    iteration: Int[Array, ""]
-
-
-def _potentials(s, present, masses, start) -> Float[Array, "levels"]:
-    """The minimum of Σ_i log Σ_j exp(j s_i − h_j) + Σ_j c_j h_j, which is convex.
-
-    One step of Sinkhorn brings every level to the right order of magnitude, Newton's steps do the
-    rest. A step is halved until the slope along it has fallen: signs of slopes are known where the
-    differences of the objective are lost in rounding.
-    """
-    unit = eps(s.dtype)
-
-    def surplus(h):
-        p = _softmax(s, present, masses, h)
-        r = (jnp.sum(p, axis=1) - masses)[:-1]
-        return p, jnp.append(r, -jnp.sum(r))  # the rows of p sum to 1: the last is known exactly
-
-    def iterate(state):
-        trial = state.h + state.length * state.step
-        p, r = surplus(trial)
-        slope = jnp.abs(jnp.sum(r * state.step))
-        better = slope <= 0.9 * state.slope
-        # A floor under links of neighbouring levels: below it, r is rounding and not a surplus.
-        above = jnp.eye(r.size, k=1, dtype=s.dtype)
-        floor, flow = 1e3 * unit * above, jnp.cumsum(r)[:, None] * above
-        step = _solve(_couplings(p, p) + floor + floor.T, flow - flow.T)
-        step = step * jnp.minimum(1, _LONGEST_STEP / jnp.maximum(jnp.max(jnp.abs(step)), 1))
-        length = jnp.where(better, 1, 0.5 * state.length)
-        small = jnp.max(jnp.abs(r)) <= 4 * unit * (1 + jnp.max(jnp.abs(trial)))
-        return _State(
-            h=jnp.where(better | small, trial, state.h),
-            step=jnp.where(better, step, state.step),
-            length=length,
-            slope=jnp.where(better, jnp.abs(jnp.sum(r * step)), state.slope),
-            done=small | (length < _SMALLEST_STEP),
-            iteration=state.iteration + 1,
-        )
-
-    least = jnp.finfo(s.dtype).tiny
-    filled = jnp.sum(_softmax(s, present, masses, start), axis=1)
-    ratio = jnp.log(jnp.maximum(filled, least)) - jnp.log(jnp.maximum(masses, least))
-    h = start + jnp.where(masses > 0, ratio, 0)
-    zero, one = jnp.zeros_like(h[0]), jnp.ones_like(h[0])
-    first = _State(h - h[0], jnp.zeros_like(h), one, zero + jnp.inf, zero > 0, jnp.int32(0))
-    go = lambda state: ~state.done & (state.iteration < _ITERATIONS)  # noqa: E731
-    return lax.while_loop(go, iterate, first).h

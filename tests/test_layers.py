@@ -29,6 +29,7 @@ ORDER = (
     "linalg",
     "kernels",
     "graphs",
+    "_transport",
     "transport",
     "geometry._common",
     "geometry.spd",
