@@ -6,6 +6,7 @@ from jaxfs import graphs as graphs
 from jaxfs import kernels as kernels
 from jaxfs import linalg as linalg
 from jaxfs import surrogates as surrogates
+from jaxfs import transport as transport
 from jaxfs._types import Median as Median
 from jaxfs._types import Percentile as Percentile
 from jaxfs._types import Selection as Selection
@@ -22,5 +23,7 @@ from jaxfs.methods.spectral import laplacian_score as laplacian_score
 from jaxfs.methods.spectral import mcfs_score as mcfs_score
 from jaxfs.methods.ssfs import SSFSResult as SSFSResult
 from jaxfs.methods.ssfs import ssfs as ssfs
+from jaxfs.transport import SoftKNN as SoftKNN
+from jaxfs.transport import soft_knn as soft_knn
 
 __version__ = "0.1.0"

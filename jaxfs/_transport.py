@@ -6,7 +6,9 @@ p_ji = softmax_j((j − b) s_i − h_j), for any reference level b. The potentia
 w_jl = Σ_i p_ji p_li, and it is eliminated without a subtraction. It also gives the derivative.
 """
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,44 +39,97 @@ class Problem(NamedTuple):
         return (j - self.reference).astype(self.s.dtype)
 
 
-@jax.custom_jvp
-def plan(problem: Problem, h: Float[Array, "levels"]) -> Float[Array, "levels m"]:
-    """The plan of the potentials h of `potentials`, which are implied and have no derivative.
+class Transported(NamedTuple):
+    """What of each point goes to the levels below k and to level k; the potentials."""
 
-    A level without mass is closed. Where nothing is present all is 0.
+    below: Float[Array, "rows m"]
+    at: Float[Array, "rows m"]
+    h: Float[Array, "rows levels"]
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def transported(
+    problems: Problem, starts: Float[Array, "rows levels"], k: int, block_size: int
+) -> Transported:
+    """The solution of problems with a leading axis of rows, `block_size` of them at a time.
+
+    The rule of the derivative stands outside the loop over blocks: a second derivative through
+    `lax.map` forgets rules inside.
     """
+
+    def solve(problem, start):
+        h = _potentials(problem, start)
+        p = plan(problem, h)
+        return Transported(jnp.sum(p[:k], axis=0), p[k], h)
+
+    return _in_blocks(jax.vmap(solve), block_size, problems, starts)
+
+
+@transported.defjvp
+def _transported_jvp(k: int, block_size: int, primals, tangents):
+    problems, _ = primals
+    answer = transported(*primals, k, block_size)
+    # Keep no block's plan for the backward pass.
+    derivative = jax.checkpoint(jax.vmap(functools.partial(_derivative, k=k)))
+    return answer, _in_blocks(derivative, block_size, problems, answer.h, tangents[0].s)
+
+
+def _derivative(problem: Problem, h, ds: Float[Array, "m"], *, k: int) -> Transported:
+    """ṗ_ji = p_ji (y_ji − Σ_l p_li y_li), y_ji = (j − b) ṡ_i − ḣ_j, with ḣ such that Σ_i ṗ_ji = 0.
+
+    Of the three, below k, at k and above, the largest changes by what the others lose: the formula
+    itself would leave eps · y there, which holds a factor 2/γ and can outweigh the derivative.
+    """
+    p, j = plan(problem, h), problem.levels
+    flow = (j[:, None] - j[None, :]) * _couplings(p, p * ds[None, :])
+    dh = _laplacian_solve(_couplings(p, p), flow)
+    y = j[:, None] * ds[None, :] - dh[:, None]
+    dp = p * (y - jnp.sum(p * y, axis=0)[None, :])
+    below, at, above = (jnp.sum(dp[part], axis=0) for part in _parts(k))
+    mass = jnp.stack([jnp.sum(p[part], axis=0) for part in _parts(k)])
+    largest = lax.stop_gradient(jnp.argmax(mass, axis=0))
+    return Transported(
+        jnp.where(largest == 0, -(at + above), below),
+        jnp.where(largest == 1, -(below + above), at),
+        dh,
+    )
+
+
+def _parts(k: int) -> tuple[slice, slice, slice]:
+    return slice(None, k), slice(k, k + 1), slice(k + 1, None)
+
+
+def _in_blocks(f: Callable[..., Any], size: int, *arguments: Any) -> Any:
+    """`f` of a few rows at a time: blocks of one shape, filled up with rows that are dropped."""
+    rows = jax.tree.leaves(arguments)[0].shape[0]
+    blocks = -(-rows // size)
+    if blocks <= 1:
+        return f(*arguments)
+
+    def cut(v):
+        v = jnp.pad(v, [(0, -rows % blocks)] + [(0, 0)] * (v.ndim - 1))
+        return v.reshape(blocks, -1, *v.shape[1:])
+
+    answer = lax.map(lambda block: f(*block), jax.tree.map(cut, arguments))
+    return jax.tree.map(lambda v: v.reshape(-1, *v.shape[2:])[:rows], answer)
+
+
+def plan(problem: Problem, h: Float[Array, "levels"]) -> Float[Array, "levels m"]:
+    """The plan of given potentials. A level without mass is closed; what is not present is 0."""
     j = problem.levels
     first = jnp.arange(j.size, dtype=jnp.int32) == 0  # some level must stay open
     h = jnp.where((problem.masses > 0) | first, h, jnp.inf)
     logits = j[:, None] * problem.s[None, :] - h[:, None]
-    p = jnp.exp(logits - jnp.max(logits, axis=0)[None, :])
+    p = jnp.exp(logits - lax.stop_gradient(jnp.max(logits, axis=0))[None, :])
     return p * (problem.present.astype(p.dtype) / jnp.sum(p, axis=0))[None, :]
 
 
-@plan.defjvp
-def _plan_jvp(primals, tangents):
-    """ṗ_ji = p_ji (y_ji − Σ_l p_li y_li), y_ji = (j − b) ṡ_i − ḣ_j, with ḣ such that Σ_i ṗ_ji = 0.
-
-    At the likeliest level of a point, ṗ is what the other levels lose: the formula itself would
-    leave eps · y there, which holds a factor 2/γ and can outweigh the derivative.
-    """
-    problem, _ = primals
-    ds = tangents[0].s
-    p, j = plan(*primals), problem.levels
-    flow = (j[:, None] - j[None, :]) * couplings(p, p * ds[None, :])
-    y = j[:, None] * ds[None, :] - laplacian_solve(couplings(p, p), flow)[:, None]
-    dp = p * (y - jnp.sum(p * y, axis=0)[None, :])
-    likeliest = jnp.argmax(p, axis=0)[None, :] == jnp.arange(j.size)[:, None]
-    dp = jnp.where(likeliest, jnp.zeros_like(dp), dp)
-    return p, jnp.where(likeliest, -jnp.sum(dp, axis=0)[None, :], dp)
-
-
-def couplings(p: Float[Array, "levels m"], q: Float[Array, "levels m"]) -> Array:
+def _couplings(p: Float[Array, "levels m"], q: Float[Array, "levels m"]) -> Array:
     """Σ_i p_ji q_li; with q = p, the weights of the graph of levels."""
     return matmul(p, q.T)
 
 
-def laplacian_solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float[Array, "q"]:
+def _laplacian_solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float[Array, "q"]:
     """x with x_0 = 0 and Σ_l w_jl (x_j − x_l) = Σ_l f_jl, w symmetric and f antisymmetric.
 
     The last node is eliminated and its links are spread among the others: weights are never
@@ -88,7 +143,7 @@ def laplacian_solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float[
     rest, share, degree = _without_last(w)
     out = flow[last, :last]
     spread = share[:, None] * out[None, :]
-    x = laplacian_solve(rest, flow[:last, :last] + spread - spread.T)
+    x = _laplacian_solve(rest, flow[:last, :last] + spread - spread.T)
     return jnp.append(x, jnp.sum(share * x) + safe_divide(jnp.sum(out), degree))
 
 
@@ -101,7 +156,7 @@ def _without_last(w: Float[Array, "q q"]) -> tuple[Array, Array, Array]:
 
 
 def _fast_solve(w: Float[Array, "q q"], b: Float[Array, "q"]) -> Float[Array, "q"]:
-    """`laplacian_solve` of the flow out of every node; weak links lose digits to strong ones."""
+    """`_laplacian_solve` of the flow out of every node; weak links lose digits to strong ones."""
     if b.size == 1:
         return jnp.zeros_like(b)
     rest, share, degree = _without_last(w)
@@ -123,14 +178,13 @@ class _State(NamedTuple):
     iteration: Int[Array, ""]
 
 
-def potentials(problem: Problem, start: Float[Array, "levels"]) -> Float[Array, "levels"]:
+def _potentials(problem: Problem, start: Float[Array, "levels"]) -> Float[Array, "levels"]:
     """The minimum of Σ_i log Σ_j exp((j − b) s_i − h_j) + Σ_j c_j h_j, which is convex.
 
     One step of Sinkhorn brings every level to the right order of magnitude, Newton's steps do the
     rest. A step is halved until the slope along it has fallen: signs of slopes are known where the
     differences of the objective are lost in rounding.
     """
-    problem = jax.tree.map(lax.stop_gradient, problem)
     masses, least = problem.masses, jnp.finfo(problem.s.dtype).tiny
     filled = jnp.sum(plan(problem, start), axis=1)
     ratio = jnp.log(jnp.maximum(filled, least)) - jnp.log(jnp.maximum(masses, least))
@@ -153,7 +207,7 @@ def _iterate(problem: Problem, state: _State) -> _State:
     """
     trial = state.h + state.length * state.step
     p = plan(problem, trial)
-    w = couplings(p, p)
+    w = _couplings(p, p)
     surplus = (jnp.sum(w, axis=1) - problem.masses)[:-1]  # Σ_l p_li = 1
     surplus = jnp.append(surplus, -jnp.sum(surplus))  # of the large mass, what the others lack
     j = jnp.arange(surplus.size)

@@ -3,9 +3,7 @@
 The distances of a row are sent onto the levels 0, 1, …, k + 1, one distance to each of the first
 k + 1 levels and all others to the last, at the cost (a_i − j)² with entropy γ (eqs. 11 and 14). The
 a_i² cancel from n·Γ_ij = softmax_j(j s_i − h_j), s = 2a/γ, so that k + 2 potentials h are all that
-is unknown. They solve Σ_i n·Γ_ij = c_j, c the masses of the levels, by Newton's method; the matrix
-of that system is the Laplacian of a graph of k + 2 nodes with weights Σ_i p_ij p_il, p = n·Γ, and
-it is eliminated without a subtraction. The same system gives the derivative.
+is unknown. `_transport` solves for them and has the derivative.
 """
 
 import functools
@@ -14,12 +12,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
+from jaxfs._numerics import eps, safe_divide
 from jaxfs._order import attained, smallest
-from jaxfs._transport import Problem, plan, potentials
+from jaxfs._transport import Problem, transported
 from jaxfs._types import ArrayLike, Scalar
 
 
@@ -48,28 +46,31 @@ def soft_knn(
 
     **Arguments**
 
-    - `distances`: `(rows, candidates)`; squared distances, or any costs to be smallest in.
+    - `distances`: `(rows, candidates)`; squared distances, or any costs to be smallest in. Infinite
+      ones are left out.
     - `k`: static; at least 1, less than the number of candidates.
     - `gamma`: γ > 0, how soft the choice is, on distances divided by `scale`; may be traced. A
-      Python 0 is the exact choice: indicators of a sort, ties by rising index, constants to
+      concrete 0 is the exact choice: indicators of a sort, ties by rising index, constants to
       differentiation.
     - `scale`: positive, a number or `(rows,)`. By default the row's distance of rank k + 1.
     - `mask`: `(rows, candidates)`, false or 0 for those left out, such as the row's own sample.
     - `num_candidates`: static; only that many nearest of each row take part, the others are taken
       to have weight 0. At small γ they do. All by default.
-    - `block_size`: static; rows solved at a time. Changes memory, not the answer.
+    - `block_size`: static; rows solved at a time. Changes speed and memory, not the answer.
 
     **Returns** `SoftKNN`. A row with N ≤ k candidates has all of them nearest and none next.
 
     **Numerics** finite, with finite derivatives, from γ = 10 to 1e-4 in float32 and float64, ties
-    and duplicates included: tied candidates share alike. Sums over a row hold to rounding: a few
-    eps, times 1/γ for small γ. Where the default scale is 0 the row's smallest positive distance
+    and duplicates included: tied candidates share alike. Some 10 eps from the exact plan of the
+    given distances. Where the default scale is not positive the row's smallest positive distance
     stands in for it. NaN makes its row NaN.
 
     **Derivatives** in the distances (through the default scale too), `scale` and `gamma`, by the
-    implicit function theorem; of any order.
+    implicit function theorem; of any order. Of distances that tie at rank k + 1, the default scale
+    takes the mean derivative.
 
-    **Cost** some 6 steps of O(rows · m · k²), m the candidates that take part.
+    **Cost** 2 to 6 steps of O(rows · m · k²), m the candidates that take part, and one more for the
+    derivative; memory O(block_size · m · k) beside the answer.
 
     **Reference** Dirichlet energy and k-NN by optimal transport, eqs. 7–14. Its iteration S21 has
     not converged after 200 steps where γ ≤ 0.01, and overflows from γ = 1e-3 on.
@@ -77,69 +78,87 @@ def soft_knn(
     >>> import jax.numpy as jnp
     >>> near = soft_knn(jnp.array([[3.0, 1.0, 2.0, 9.0]]), 2, gamma=0.1)
     >>> near.nearest.round(2).tolist(), near.next.round(2).tolist()
-    ([[0.02, 1.0, 0.98, 0.0]], [[0.96, 0.0, 0.02, 0.02]])
+    ([[0.03, 1.0, 0.97, 0.0]], [[0.97, 0.0, 0.03, 0.0]])
     """
     e = _checks.real(distances, "distances", ndim=2)
     rows, width = e.shape
     k = _checks.integer(k, "k", low=1, high=width - 1)
     _checks.number(gamma, "gamma", low=0, scalar=True)
     if num_candidates is not None:
-        _checks.integer(num_candidates, "num_candidates", low=k + 1)
+        width = min(_checks.integer(num_candidates, "num_candidates", low=k + 1), width)
     if scale is not None:
         _checks.number(scale, "scale", low=0, open_low=True)
-        scale = jnp.broadcast_to(_checks.real(scale, "scale"), (rows,)).astype(e.dtype)
-    present = jnp.ones(e.shape, bool) if mask is None else _checks.array(mask, "mask") != 0
+        scale = _checks.real(scale, "scale").astype(e.dtype)
+        if scale.shape not in ((), (rows,)):
+            raise _checks.fail("scale", f"a number or of shape ({rows},)", f"shape {scale.shape}")
+        scale = jnp.broadcast_to(scale, (rows,))
+    present = jnp.ones(e.shape, bool) if mask is None else _checks.array(mask, "mask").astype(bool)
     if present.shape != e.shape:
         raise _checks.fail("mask", f"of shape {e.shape}, as distances", f"shape {present.shape}")
-    width = min(num_candidates or width, width)
-    block = _checks.integer(block_size or _rows_at_once(k, width), "block_size", low=1)
+    if block_size is None:
+        block_size = max(1, _PLANS // ((k + 2) * width))
+    block_size = _checks.integer(block_size, "block_size", low=1)
     exact = not _checks.is_traced(gamma) and gamma == 0
     softness = None if exact else jnp.asarray(gamma, e.dtype)
-    return _soft_knn(e, present, softness, scale, k, width, min(block, rows))
+    return _soft_knn(e, present, softness, scale, k, width, block_size)
 
 
-def _rows_at_once(k: int, width: int) -> int:
-    """As many rows as keep a few plans `(k + 2, width)` of each near 2²² numbers."""
-    return max(1, 2**20 // ((k + 2) * width))
+#: Numbers in the plans of a block, by default: they stay in the cache of a core.
+_PLANS = 2**18
 
 
 @functools.partial(jax.jit, static_argnums=(4, 5, 6))
 def _soft_knn(e, present, gamma, scale, k: int, width: int, block_size: int) -> SoftKNN:
-    n = e.shape[1]
-
-    # Keep no block's plan for the backward pass, but do not solve for it again.
-    saved = jax.checkpoint_policies.save_only_these_names("potentials", "near")
-
-    @functools.partial(jax.checkpoint, policy=saved)
-    def row(inputs):
-        e, present, scale = inputs
-        if gamma is None or width < n:
-            near = smallest(jnp.where(present, lax.stop_gradient(e), jnp.inf), width)[1]
-            near = checkpoint_name(near, "near")
-        if gamma is None:
-            hot = jax.nn.one_hot(near[: k + 1], n, dtype=e.dtype)  # all 0 where there is none
-            return SoftKNN(jnp.sum(hot[:k], axis=0), hot[k])
-        if width == n:
-            return soft_row(e, present, gamma, k, scale)
-        soft = soft_row(e[near], near >= 0, gamma, k, scale)
-        back = jnp.where(near < 0, n, near)  # beyond the row, where it is dropped
-        return SoftKNN(*(jnp.zeros_like(e).at[back].set(v, mode="drop") for v in soft))
-
-    soft = lax.map(row, (e, present, scale), batch_size=block_size)
+    """The exact choice, the soft one of all candidates, or that of the `width` nearest."""
+    rows, n = e.shape
     unknown = jnp.any(jnp.isnan(e) & present, axis=1, keepdims=True)
+    if gamma is None:
+        _, near = jax.vmap(functools.partial(_nearest, m=k + 1))(e, present)
+        hot = jax.nn.one_hot(near, n, dtype=e.dtype)  # all 0 where there is none
+        soft = SoftKNN(jnp.sum(hot[:, :k], axis=1), hot[:, k])
+    elif width == n:
+        ranked, _ = jax.vmap(functools.partial(_nearest, m=min(k + 2, n)))(e, present)
+        soft = _soft_rows(e, present, ranked, gamma, scale, k, block_size)
+    else:
+        ranked, near = jax.vmap(functools.partial(_nearest, m=width))(e, present)
+        few = jnp.take_along_axis(e, near, axis=1)
+        soft = _soft_rows(few, near >= 0, ranked[:, : k + 2], gamma, scale, k, block_size)
+        back = jnp.where(near < 0, n, near)  # beyond the row, where it is dropped
+        row = jnp.arange(rows)[:, None]
+        soft = SoftKNN(*(jnp.zeros_like(e).at[row, back].add(v, mode="drop") for v in soft))
     return jax.tree.map(lambda v: jnp.where(unknown, jnp.nan, v), soft)
+
+
+def _nearest(e: Float[Array, "n"], present: Bool[Array, "n"], m: int) -> tuple[Array, Array]:
+    """`smallest` of the finite candidates that are present. XLA's own is faster in float32."""
+    e = jnp.where(present & jnp.isfinite(e), lax.stop_gradient(e), jnp.inf)
+    if e.dtype != jnp.float32:
+        return smallest(e, m)
+    ranked, near = lax.top_k(-e, m)
+    return -ranked, jnp.where(jnp.isinf(ranked), -1, near)
 
 
 def soft_row(e: Float[Array, "m"], present: Bool[Array, "m"], gamma, k: int, scale=None) -> SoftKNN:
     """`soft_knn` of one row, for use under `vmap`; finite throughout."""
-    present = present & jnp.isfinite(e)
+    ranked, _ = _nearest(e, present, min(k + 2, e.size))
+    if scale is not None:
+        scale = jnp.asarray(scale, e.dtype)[None]
+    soft = _soft_rows(e[None], present[None], ranked[None], gamma, scale, k, 1)
+    return SoftKNN(soft.nearest[0], soft.next[0])
+
+
+def _soft_rows(e, present, ranked, gamma, scale, k: int, block_size: int) -> SoftKNN:
+    """The soft choice, given the k + 2 smallest distances of every row, or all."""
+    problems, starts = jax.vmap(functools.partial(_problem, gamma=gamma, k=k))(
+        e, present & jnp.isfinite(e), ranked, scale
+    )
+    soft = transported(problems, starts, k, block_size)
+    return SoftKNN(soft.below, soft.at)
+
+
+def _problem(e, present, ranked, scale, *, gamma, k: int) -> tuple[Problem, Array]:
+    """One row as points and masses, and where to start."""
     e = jnp.where(present, e, jnp.zeros_like(e))
-    ranked, _ = smallest(jnp.where(present, lax.stop_gradient(e), jnp.inf), min(k + 2, e.size))
-    return _soft_row(e, present, ranked, gamma, k, scale)
-
-
-def _soft_row(e, present, ranked, gamma, k: int, scale) -> SoftKNN:
-    """`soft_row`, given the smallest distances (k + 2, if there are)."""
     number = jnp.sum(present, dtype=jnp.int32)
     # Of rank k + 1, or the last there is. A shift of all distances changes nothing; this one keeps
     # the digits of those about which the choice is in doubt.
@@ -150,17 +169,10 @@ def _soft_row(e, present, ranked, gamma, k: int, scale) -> SoftKNN:
         least = jnp.min(jnp.where(present & (e > 0), lax.stop_gradient(e), jnp.inf))
         scale = jnp.where(own > 0, own, jnp.where(jnp.isfinite(least), least, 1.0))
     factor = 2 / (gamma * scale)
-    limit = jnp.finfo(e.dtype).max ** 0.5  # in no doubt, whatever the rank
-    known = jnp.isfinite(ranked)
-    ranked = jnp.where(known, lax.stop_gradient(factor) * (ranked - centre), 0.0)
-    ranked = jnp.clip(ranked, -limit, limit)
-    between = 0.5 * (ranked[1:] + ranked[:-1]) * known[1:].astype(e.dtype)
-    start = jnp.zeros(k + 2, e.dtype).at[1 : between.size + 1].set(jnp.cumsum(between))
+    limit = float(jnp.finfo(e.dtype).max) ** 0.5  # beyond it nothing is in doubt
     s = jnp.clip(factor * (e - centre), -limit, limit)
-    problem = Problem(s, present, _masses(number, k, e.dtype), last)
-    h = checkpoint_name(potentials(problem, lax.stop_gradient(start - start[last])), "potentials")
-    p = plan(problem, h)
-    return SoftKNN(jnp.sum(p[:k], axis=0), p[k])
+    start = _start(jnp.clip(lax.stop_gradient(factor) * (ranked - centre), -limit, limit), last, k)
+    return Problem(s, present, _masses(number, k, e.dtype), last), start
 
 
 def _masses(number: Int[Array, ""], k: int, dtype) -> Float[Array, "k+2"]:
@@ -168,3 +180,74 @@ def _masses(number: Int[Array, ""], k: int, dtype) -> Float[Array, "k+2"]:
     j = jnp.arange(k + 1, dtype=jnp.int32)
     first = (j < number).astype(dtype)
     return jnp.append(first, jnp.maximum(number - k - 1, 0).astype(dtype))
+
+
+def _start(ranked: Float[Array, "r"], last: Int[Array, ""], k: int) -> Float[Array, "k+2"]:
+    """Potentials at γ → 0: levels change midway between consecutive points; 0 at level `last`."""
+    between = 0.5 * (ranked[1:] + ranked[:-1])
+    between = jnp.pad(between, (0, k + 1 - between.size))
+    j, t = jnp.arange(k + 2, dtype=jnp.int32)[:, None], jnp.arange(k + 1, dtype=jnp.int32)[None, :]
+    after = (t < j).astype(jnp.int32) - (t < last).astype(jnp.int32)
+    return jnp.sum(after.astype(ranked.dtype) * between[None, :], axis=1)
+
+
+# ---- Weights of the graph -----------------------------------------------------------------------
+
+
+def soft_weights(distances: ArrayLike, soft: SoftKNN) -> Float[Array, "*b candidates"]:
+    """The weights of an adaptive k-NN graph on soft indicators: s_ij ∝ (ξ_i·e_i − e_ij)₊.
+
+    **Arguments**
+
+    - `distances`: e `(..., candidates)`, those that `soft` was computed from.
+    - `soft`: `soft_knn(e, k, …)`. Candidates with `nearest` 0 have weight 0.
+
+    **Returns** `(..., candidates)`, nonnegative; every row sums to 1. Rows without candidates are
+    0. At γ → 0 the weights are those of `graphs.adaptive_weights`.
+
+    **Numerics** where the mass of `next` lies to within eps on the smallest distance itself, that
+    is where k + 1 or more tie and no others matter, and where there is no next, the weights are
+    `nearest` divided by its sum: tied candidates weigh alike, 1/k each if the choice was exact. NaN
+    makes its row NaN.
+
+    **Derivatives** in the distances and `soft`, given that every `next` sums to 1. At the kinks
+    e_ij = ξ_i·e_i that of the side of 0. Where the nearest tie the weights jump; the derivative
+    taken is that of `nearest` divided by its sum.
+
+    **Reference** Dirichlet energy and k-NN by optimal transport, eqs. 9 and S16. The rows of S16
+    sum to 1 on exact indicators only, and to 1.01 or more on soft ones.
+
+    >>> import jax.numpy as jnp
+    >>> e = jnp.array([[4.0, 1.0, 3.0, 9.0]])
+    >>> soft_weights(e, soft_knn(e, 2, gamma=0)).tolist()
+    [[0.0, 0.75, 0.25, 0.0]]
+    """
+    e = _checks.real(distances, "distances")
+    nearest, following = (_checks.real(v, "soft") for v in soft)
+    if not e.shape == nearest.shape == following.shape or e.ndim == 0:
+        shapes = f"{e.shape}, {nearest.shape} and {following.shape}"
+        raise _checks.fail("distances and soft", "of one shape (..., candidates)", shapes)
+    return _soft_weights(e, nearest, following)
+
+
+@jax.jit
+def _soft_weights(e, nearest, following) -> Float[Array, "*b m"]:
+    share = safe_divide(nearest, _total(nearest) * jnp.ones_like(nearest))
+    # Neither the smallest distance nor a unit changes the weights: they only keep digits.
+    involved = (nearest > 0) | (following > 0)
+    smallest_of_row = jnp.min(
+        jnp.where(involved, lax.stop_gradient(e), jnp.inf), axis=-1, keepdims=True
+    )
+    above = jnp.where(involved, e - smallest_of_row, jnp.zeros_like(e))
+    reach = _total(following * above)  # ξ·e − min e
+    elsewhere = _total(jnp.where(above > 0, following, jnp.zeros_like(following)))
+    tied = (elsewhere <= eps(e.dtype)) | (reach <= jnp.finfo(e.dtype).tiny)
+    unit = jnp.where(tied, jnp.ones_like(reach), lax.stop_gradient(reach))
+    closer = (nearest > 0) & (above < reach)
+    close = jnp.where(closer, (reach - above) / unit, jnp.zeros_like(e))
+    weights = jnp.where(tied, share, close / jnp.where(tied, 1, _total(close)))
+    return jnp.where(jnp.isnan(nearest), jnp.nan, weights)
+
+
+def _total(v: Float[Array, "*b m"]) -> Float[Array, "*b 1"]:
+    return jnp.sum(v, axis=-1, keepdims=True)
