@@ -77,26 +77,32 @@ def _transported_jvp(k: int, block_size: int, primals, tangents):
 def _derivative(problem: Problem, h, ds: Float[Array, "m"], *, k: int) -> Transported:
     """ṗ_ji = p_ji (y_ji − Σ_l p_li y_li), y_ji = (j − b) ṡ_i − ḣ_j, with ḣ such that Σ_i ṗ_ji = 0.
 
-    Of the three, below k, at k and above, the largest changes by what the others lose: the formula
-    itself would leave eps · y there, which holds a factor 2/γ and can outweigh the derivative.
+    Summed over the levels below k, at k and above. The largest of the three changes by what the
+    others lose: the formula itself would leave eps · y there, which holds a factor 2/γ and can
+    outweigh the derivative.
     """
     p, j = plan(problem, h), problem.levels
     flow = (j[:, None] - j[None, :]) * _couplings(p, p * ds[None, :])
     dh = _laplacian_solve(_couplings(p, p), flow)
-    y = j[:, None] * ds[None, :] - dh[:, None]
-    dp = p * (y - jnp.sum(p * y, axis=0)[None, :])
-    below, at, above = (jnp.sum(dp[part], axis=0) for part in _parts(k))
-    mass = jnp.stack([jnp.sum(p[part], axis=0) for part in _parts(k)])
-    largest = lax.stop_gradient(jnp.argmax(mass, axis=0))
+
+    def parts(weight):
+        """Σ_j p_ji weight_j over each part."""
+        return [
+            jnp.sum(p[part] * weight[part, None], axis=0)
+            for part in (slice(None, k), slice(k, k + 1), slice(k + 1, None))
+        ]
+
+    mass, level, price = parts(jnp.ones_like(j)), parts(j), parts(dh)
+    below, at, above = (
+        ds * (a - m * sum(level)) - (c - m * sum(price))
+        for m, a, c in zip(mass, level, price, strict=True)
+    )
+    largest = jnp.argmax(jnp.stack(mass), axis=0)
     return Transported(
         jnp.where(largest == 0, -(at + above), below),
         jnp.where(largest == 1, -(below + above), at),
         dh,
     )
-
-
-def _parts(k: int) -> tuple[slice, slice, slice]:
-    return slice(None, k), slice(k, k + 1), slice(k + 1, None)
 
 
 def _in_blocks(f: Callable[..., Any], size: int, *arguments: Any) -> Any:
