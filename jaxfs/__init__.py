@@ -10,6 +10,13 @@ from jaxfs import transport as transport
 from jaxfs._types import Median as Median
 from jaxfs._types import Percentile as Percentile
 from jaxfs._types import Selection as Selection
+from jaxfs.methods.dirichlet import DirichletResult as DirichletResult
+from jaxfs.methods.dirichlet import DirichletSelector as DirichletSelector
+from jaxfs.methods.dirichlet import FeatureGates as FeatureGates
+from jaxfs.methods.dirichlet import KNNGraph as KNNGraph
+from jaxfs.methods.dirichlet import KNNGraphLearner as KNNGraphLearner
+from jaxfs.methods.dirichlet import UniqueFeatureSelector as UniqueFeatureSelector
+from jaxfs.methods.dirichlet import fit_dirichlet_selector as fit_dirichlet_selector
 from jaxfs.methods.gaussian import gc_objective as gc_objective
 from jaxfs.methods.gaussian import gc_select as gc_select
 from jaxfs.methods.gaussian import gkl_objective as gkl_objective

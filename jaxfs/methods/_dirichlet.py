@@ -1,0 +1,410 @@
+"""Energies of features on the graph of gated features, and gates trained to lower them.
+
+Features x_f of mean 0 and variance 1 have gates z_f in [0, 1]. The graph's distances are
+e_ij = Σ_f z_f (x_if − x_jf)², its weights s_ij those of `graphs.adaptive_weights`, or their soft
+form, and a feature's energy is E_f = ½ Σ_ij s_ij (x_if − x_jf)² / n, which is 1 for a feature that
+has nothing to do with the graph (up to n / (n − 1)).
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs._gates import gates
+from jaxfs._numerics import matmul, safe_divide
+from jaxfs._order import smallest
+from jaxfs.graphs import adaptive_weights
+from jaxfs.surrogates.models import unit_columns
+from jaxfs.transport import soft_knn, soft_weights
+
+#: A feature is relevant from so many deviations of decoys below their log-energy on, and fully so
+#: when its own is lower by CLEAR than that.
+DEVIATIONS, CLEAR = 3.0, 0.25
+#: Added to energies before their logarithm: smoother than that is smooth enough.
+TINY = 0.0025
+#: The noise on the gates while relevance is explored, and while the features are chosen.
+EXPLORING, CHOOSING = 2.0, 0.1
+#: Exploration ends warmer, in multiples of the last temperature: hard gates explore nothing.
+WARMER = 4.0
+#: So many decoys are put in the places of chosen features.
+TRIALS = 16
+#: So many samples at most are regressed, and a residual below this share counts as explained.
+ROWS, _EXPLAINED = 512, 1e-3
+
+
+class Settings(NamedTuple):
+    """What is static."""
+
+    num_features: int
+    num_neighbors: int
+    exact: bool
+    num_candidates: int
+    num_steps: int
+    num_restarts: int
+    batch_size: int
+    num_anchors: int
+
+
+class Options(NamedTuple):
+    """What may be traced."""
+
+    gamma: Float[Array, ""]
+    learning_rate: Float[Array, ""]
+    first_temperature: Float[Array, ""]
+    last_temperature: Float[Array, ""]
+
+
+# ---- Graphs of a part of the samples ------------------------------------------------------------
+
+
+class Batch(NamedTuple):
+    """Samples whose neighbours are looked for, and the samples among which; weights 0 or 1."""
+
+    rows: Int[Array, "b"]
+    anchors: Int[Array, "a"]
+    in_rows: Float[Array, "b"]
+    in_anchors: Bool[Array, "a"]
+
+
+def draw(key, present: Bool[Array, "n"], size: int, dtype) -> tuple[Array, Array]:
+    """`size` samples without replacement, those present first, and which of them are present."""
+    if size >= present.size:
+        chosen = jnp.arange(present.size)
+    else:
+        lots = jnp.where(present, jax.random.uniform(key, present.shape, dtype), 2)
+        chosen = lax.top_k(-lots, size)[1]
+    return chosen, present[chosen]
+
+
+def draw_batch(key, present: Bool[Array, "n"], settings: Settings, dtype) -> Batch:
+    first, second = jax.random.split(key)
+    rows, in_rows = draw(first, present, settings.batch_size, dtype)
+    anchors, in_anchors = draw(second, present, settings.num_anchors, dtype)
+    return Batch(rows, anchors, in_rows.astype(dtype), in_anchors)
+
+
+def energies(
+    x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, settings: Settings, gamma
+) -> Float[Array, "d"]:
+    """E_f of every feature on the graph that the gates z make of a batch.
+
+    Weights move with the gates: derivatives in z are those of the graph. Lists of candidates are
+    constants, which loses nothing, since a weight is 0 where its neighbour leaves the list.
+    """
+    a, b = x[batch.rows], x[batch.anchors]
+    fixed = lax.stop_gradient(z)
+    norms = jnp.sum(jnp.square(b) * fixed[None], axis=1)
+    distances = norms[None] - 2 * matmul(a * fixed[None], b.T)  # up to a constant of the row
+    others = batch.in_anchors[None] & (batch.rows[:, None] != batch.anchors[None])
+    near = nearest(jnp.where(others, distances, jnp.inf), settings.num_candidates)
+    found = near >= 0
+    gaps = jnp.square(a[:, None] - b[near])
+    e = jnp.einsum("rcd,d->rc", gaps, z)
+    s = weights(e, found, settings, gamma) * batch.in_rows[:, None]
+    total = jnp.einsum("rc,rcd->d", s, gaps[:, : s.shape[1]])
+    return 0.5 * safe_divide(total, jnp.broadcast_to(jnp.sum(batch.in_rows), total.shape))
+
+
+def nearest(distances: Float[Array, "r a"], m: int) -> Int[Array, "r m"]:
+    """The m smallest of each row; −1 where there are fewer."""
+    if distances.dtype == jnp.float32:  # in which XLA has a fast form
+        value, index = lax.top_k(-distances, m)
+        return jnp.where(jnp.isinf(value), -1, index)
+    return jax.vmap(lambda row: smallest(row, m)[1])(distances)
+
+
+def weights(
+    e: Float[Array, "r c"], found: Bool[Array, "r c"], settings: Settings, gamma
+) -> Float[Array, "r k"]:
+    """Weights of the candidates, nearest first: of k of them if the choice is exact, or of all."""
+    if settings.exact:
+        # Candidates were ranked by another rounding of their distances.
+        e = jnp.where(found, e, jnp.inf)
+        return adaptive_weights(lax.cummax(e, axis=1))
+    soft = soft_knn(e, settings.num_neighbors, gamma=gamma, mask=found)
+    return soft_weights(e, soft)
+
+
+# ---- Training -----------------------------------------------------------------------------------
+
+
+class Trained(NamedTuple):
+    """Parameters, the loss of every step, the mean of what the loss reported over the last half,
+    and the step at which the loss was not finite, where training stopped; −1 if it never was.
+    """
+
+    parameters: Any
+    history: Float[Array, "steps"]
+    report: Any
+    failed_at: Int[Array, ""]
+
+
+def train(
+    loss: Callable[[Any, Array, Array], tuple[Array, Any]],
+    key: Array,
+    parameters: Any,
+    optimizer: optax.GradientTransformation,
+    num_steps: int,
+) -> Trained:
+    """Descend `loss(parameters, key, progress) -> (value, report)`, progress from 0 to 1."""
+    dtype = jax.tree.leaves(parameters)[0].dtype
+    differentiate = jax.value_and_grad(loss, has_aux=True)
+    late = num_steps // 2
+
+    def step(state, i):
+        parameters, moments, mean, failed_at = state
+        progress = i.astype(dtype) / max(1, num_steps - 1)
+        (value, report), gradient = differentiate(parameters, jax.random.fold_in(key, i), progress)
+        fine = (failed_at < 0) & jnp.isfinite(value + optax.tree.sum(gradient))
+        failed_at = jnp.where(fine | (failed_at >= 0), failed_at, i)
+        keep = functools.partial(jax.tree.map, lambda new, old: jnp.where(fine, new, old))
+        with jax.numpy_dtype_promotion("standard"):  # Optax's Adam knows no other
+            updates, after = optimizer.update(gradient, moments, parameters)
+        share = jnp.where(i >= late, 1 / (num_steps - late), 0.0).astype(dtype)
+        mean = keep(jax.tree.map(lambda m, r: m + share * r, mean, report), mean)
+        parameters = keep(optax.apply_updates(parameters, updates), parameters)
+        return (parameters, keep(after, moments), mean, failed_at), value
+
+    reported = jax.eval_shape(loss, parameters, key, jnp.zeros((), dtype))[1]
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), reported)
+    start = parameters, optimizer.init(parameters), zero, jnp.int32(-1)
+    steps = jnp.arange(num_steps, dtype=jnp.int32)
+    (parameters, _, mean, failed_at), history = lax.scan(step, start, steps)
+    return Trained(parameters, history, mean, failed_at)
+
+
+def temperature(
+    options: Options, progress: Float[Array, ""], last_factor: float = 1.0
+) -> Float[Array, ""]:
+    """From the first to the last, or a multiple of it, geometrically."""
+    ratio = last_factor * options.last_temperature / options.first_temperature
+    return options.first_temperature * ratio**progress
+
+
+# ---- Which features have structure: energies against decoys -------------------------------------
+
+
+def decoys(key, present: Bool[Array, "n"], d: int, dtype) -> Float[Array, "n d"]:
+    """Gaussian columns of mean 0 and variance 1; padding does not change them."""
+    g = jax.random.normal(key, (present.size, d), dtype)
+    place = jnp.maximum(jnp.cumsum(present) - 1, 0)
+    return standardized(g[place], present)
+
+
+def standardized(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Array, "n d"]:
+    """Columns of mean 0 and variance 1 over the samples present; constant ones are 0."""
+    root = jnp.sqrt(jnp.sum(present).astype(x.dtype))
+    return jnp.where(present[:, None], root * unit_columns(x, present), 0)
+
+
+def calibrated_loss(x, decoy, present, varied, settings: Settings, options: Options):
+    """Σ_f z_f c_f / m with c_f = log E_f(x; z) − log E_f(decoys; z): 0 for noise, in or out.
+
+    A feature inside lowers its own energy, whatever it is; so does a decoy with the same gate. The
+    c_f are constants to differentiation: the graph is the minimum of its own problem (eq. 5), about
+    which energies move little with it.
+    """
+    m, d = settings.num_features, x.shape[1]
+
+    def loss(logits, key, progress):
+        noise, part, order = jax.random.split(key, 3)
+        noisy = logits + EXPLORING * jax.random.gumbel(noise, logits.shape, logits.dtype)
+        z = gates(noisy, m, temperature(options, progress, WARMER), varied)
+        fixed = lax.stop_gradient(z)
+        batch = draw_batch(part, present, settings, x.dtype)
+        # Every step has other decoys for a feature, or it would be judged by the luck of one.
+        place = jax.random.permutation(order, d)
+        ours = energies(x, fixed, batch, settings, options.gamma)
+        theirs = energies(decoy, fixed[place], batch, settings, options.gamma)[jnp.argsort(place)]
+        c = jnp.log(ours + TINY) - jnp.log(theirs + TINY)
+        c = lax.stop_gradient(jnp.where(varied, c, 0))
+        return jnp.sum(z * c) / m, c
+
+    return loss
+
+
+class Judgement(NamedTuple):
+    """c_f of every feature on a graph of some of them, and how far noise in its place strays."""
+
+    c: Float[Array, "d"]
+    deviation: Float[Array, "d"]
+
+
+def judged(
+    x,
+    decoy: Float[Array, "n t"],
+    features: Int[Array, "m"],
+    batch: Batch,
+    settings: Settings,
+    gamma,
+) -> Judgement:
+    """log E_f on the graph of some features, each against decoys in its own place.
+
+    A feature outside has E_f = 1 if it is noise. For one inside, decoys take its place beside the
+    others: noise among structured features is smoother than noise among noise. Of many features a
+    few are replaced, and their mean stands for all.
+    """
+    m, t = features.size, decoy.shape[1]
+    inside = x[:, features]
+
+    def log_energies(x, z):
+        return jnp.log(energies(x, z, batch, settings, gamma) + TINY)
+
+    def reference(i):
+        replaced = jnp.where(jnp.arange(m)[None] == i % m, decoy[:, i][:, None], inside)
+        return log_energies(replaced, jnp.ones(m, x.dtype))[i % m]
+
+    trials = lax.map(reference, jnp.arange(t))
+    own = jnp.arange(m)[:, None] == (jnp.arange(t) % m)[None]
+    own = jnp.where((2 * m <= t) & jnp.ones_like(own), own, True)
+    theirs = jnp.mean(jnp.broadcast_to(trials[None], own.shape), axis=1, where=own)
+    z = jnp.zeros(x.shape[1] + t, x.dtype).at[features].set(1)
+    both = log_energies(jnp.concat([x, decoy], axis=1), z)
+    c, outside = both[: x.shape[1]], both[x.shape[1] :]
+    stray = jnp.full_like(c, _deviation(outside, batch)).at[features].set(_deviation(trials, batch))
+    return Judgement(c.at[features].add(-theirs), stray)
+
+
+def judged_alike(
+    x, decoy: Float[Array, "n t"], varied: Bool[Array, "d"], batch: Batch, settings: Settings, gamma
+) -> Judgement:
+    """The same on the graph of all features alike, against one decoy more among them."""
+    share = jnp.asarray(settings.num_features, x.dtype) / jnp.sum(varied).astype(x.dtype)
+    z = jnp.append(jnp.where(varied, share, 0), share)
+
+    def reference(column):
+        both = jnp.concat([x, column[:, None]], axis=1)
+        return jnp.log(energies(both, z, batch, settings, gamma)[-1] + TINY)
+
+    trials = lax.map(reference, decoy.T)
+    ours = jnp.log(energies(x, z[:-1], batch, settings, gamma) + TINY)
+    return Judgement(ours - jnp.mean(trials), jnp.full_like(ours, _deviation(trials, batch)))
+
+
+def relevance(judgement: Judgement) -> Float[Array, "d"]:
+    """1 for features clearly smoother than decoys, 0 for those that decoys match by chance."""
+    return jnp.clip((-judgement.c - DEVIATIONS * judgement.deviation) / CLEAR, 0, 1)
+
+
+def _deviation(log_energies: Float[Array, "t"], batch: Batch) -> Float[Array, ""]:
+    """Of decoys; not below that of a mean over the rows, lest few decoys that agree by chance."""
+    return jnp.maximum(jnp.std(log_energies), lax.rsqrt(jnp.sum(batch.in_rows)))
+
+
+# ---- Which features to choose: those on whose graph all that is relevant is smooth --------------
+
+
+def covering(e: Float[Array, "d"], worth: Float[Array, "d"]) -> Float[Array, ""]:
+    """The energy of all features that are relevant, Σ_f w_f E_f / Σ_f w_f."""
+    return safe_divide(jnp.sum(worth * e), jnp.sum(worth))
+
+
+def covering_loss(x, present, varied, worth, settings: Settings, options: Options):
+    """`covering` on the graph of the gates, which take part through it alone."""
+
+    def loss(logits, key, progress):
+        noise, part = jax.random.split(key)
+        noisy = logits + CHOOSING * jax.random.gumbel(noise, logits.shape, logits.dtype)
+        z = gates(noisy, settings.num_features, temperature(options, progress), varied)
+        batch = draw_batch(part, present, settings, x.dtype)
+        return covering(energies(x, z, batch, settings, options.gamma), worth), None
+
+    return loss
+
+
+def linear_covering(x, varied, worth, m: int) -> Int[Array, "m"]:
+    """The greedy choice of features from which the relevant ones are best regressed.
+
+    Feature i lowers Σ_f w_f ‖r_f‖² by r_iᵀ K r_i / ‖r_i‖², K = Σ_f w_f r_f r_fᵀ, r the residuals on
+    those chosen. When nothing is left to explain, the others are explained once more.
+    """
+    full = jnp.sum(jnp.square(x), axis=0)
+
+    def take(t, state):
+        residual, taken, order = state
+        left = varied & ~taken
+        norm = jnp.sum(jnp.square(residual), axis=0)
+        spent = ~jnp.any(left & (norm > _EXPLAINED * full))
+        residual = jnp.where(spent, x, residual)
+        norm = jnp.where(spent, full, norm)
+        k = matmul(residual * worth[None], residual.T)
+        gain = jnp.sum(residual * matmul(k, residual), axis=0)
+        gain = safe_divide(gain, jnp.where(norm > _EXPLAINED * full, norm, 0))
+        i = jnp.argmax(jnp.where(left, gain, -1))
+        v = residual[:, i] / jnp.sqrt(norm[i])
+        residual = residual - v[:, None] * matmul(v[None], residual)
+        return residual, taken.at[i].set(True), order.at[t].set(i)
+
+    start = x, jnp.zeros_like(varied), jnp.zeros(m, int)
+    return lax.fori_loop(0, m, take, start)[2]
+
+
+class Chosen(NamedTuple):
+    """Gates of the best restart, `relevance` of every feature, and how each restart went."""
+
+    logits: Float[Array, "d"]
+    relevance: Float[Array, "d"]
+    history: Float[Array, "restarts steps"]
+    restart_energies: Float[Array, "restarts"]
+    failed_at: Int[Array, "restarts"]
+
+
+def fit_gates(key, x, present, varied, settings: Settings, options: Options, optimizer) -> Chosen:
+    """Explore which features have structure, then choose those on whose graph they are smooth."""
+    s = settings
+    keys = jax.random.split(key, 4 + 2 * s.num_restarts)
+    restarts = keys[4:].reshape(2, s.num_restarts)
+    half = s.num_steps // 2
+    judge = s._replace(
+        batch_size=min(x.shape[0], 4 * s.batch_size), num_anchors=min(x.shape[0], 4 * s.num_anchors)
+    )
+    batch = draw_batch(keys[0], present, judge, x.dtype)
+    zero = jnp.zeros(x.shape[1], x.dtype)
+
+    loss = calibrated_loss(
+        x, decoys(keys[1], present, x.shape[1], x.dtype), present, varied, s, options
+    )
+    explored = jax.vmap(lambda key: train(loss, key, zero, optimizer, half))(restarts[0])
+    trials = decoys(keys[2], present, TRIALS, x.dtype)
+
+    def calibrated(logits):
+        features = lax.top_k(jnp.where(varied, logits, -jnp.inf), s.num_features)[1]
+        judgement = judged(x, trials, features, batch, judge, options.gamma)
+        return jnp.mean(judgement.c[features]), relevance(judgement)
+
+    value, worth = lax.map(calibrated, explored.parameters)
+    found = worth[jnp.argmin(jnp.where(explored.failed_at < 0, value, jnp.inf))]
+    # What is smooth on the graph of all has structure too, whether or not it was explored.
+    plain = relevance(judged_alike(x, trials, varied, batch, judge, options.gamma))
+    worth = jnp.where(varied, jnp.maximum(found, plain), 0)
+    # Data in which nothing is smoother than noise have no structure to prefer.
+    worth = jnp.where(jnp.any(worth > 0), worth, varied.astype(x.dtype))
+
+    rows, there = draw(keys[3], present, ROWS, x.dtype)
+    order = linear_covering(jnp.where(there[:, None], x[rows], 0), varied, worth, s.num_features)
+    start = worth.at[order].add(1)
+    loss = covering_loss(x, present, varied, worth, s, options)
+    chosen = jax.vmap(lambda key: train(loss, key, start, optimizer, s.num_steps - half))(
+        restarts[1]
+    )
+    # The start is one of the candidates, in its own order.
+    ranked = zero.at[order].set(jnp.linspace(2, 1, s.num_features, dtype=x.dtype))
+    logits = jnp.where(varied[None], jnp.concat([chosen.parameters, ranked[None]]), -jnp.inf)
+
+    def hard(logits):
+        z = zero.at[lax.top_k(logits, s.num_features)[1]].set(1)
+        z = jnp.where(varied, z, 0)
+        return covering(energies(x, z, batch, judge, options.gamma), worth)
+
+    final = lax.map(hard, logits)
+    failed = jnp.where(chosen.failed_at >= 0, half + chosen.failed_at, -1)
+    failed = jnp.where(explored.failed_at >= 0, explored.failed_at, failed)
+    best = jnp.argmin(jnp.where(jnp.append(failed, -1) < 0, final, jnp.inf))
+    history = jnp.concat([explored.history, chosen.history], axis=1)
+    return Chosen(logits[best], worth, history, final, failed)

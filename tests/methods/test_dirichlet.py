@@ -1,0 +1,298 @@
+"""The Dirichlet selector: gates, energies and modules against plain loops; both trainings."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from sklearn.datasets import make_blobs, make_circles, make_moons
+
+import jaxfs
+from jaxfs import graphs
+from jaxfs._gates import gates
+from jaxfs.methods import _dirichlet
+from jaxfs.methods.dirichlet import orthogonalized
+from tests.helpers import assert_close, assert_derivatives, rng
+
+N, D, K = 24, 6, 3
+
+
+def settings(**changes) -> _dirichlet.Settings:
+    known = {"num_features": 2, "num_neighbors": K, "exact": True, "num_candidates": K + 1}
+    known |= {"num_steps": 8, "num_restarts": 2, "batch_size": N, "num_anchors": N}
+    return _dirichlet.Settings(**(known | changes))
+
+
+def whole(n: int) -> _dirichlet.Batch:
+    rows = jnp.arange(n)
+    return _dirichlet.Batch(rows, rows, jnp.ones(n), jnp.ones(n, bool))
+
+
+# ---- Gates --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [1e-3, 0.2, 10.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gates_open_for_m(temperature, dtype):
+    scores = rng().normal(size=40).astype(dtype)
+    z = gates(scores, 7, temperature)
+    assert z.dtype == dtype
+    assert_close(jnp.sum(z), 7, 1e-5 if dtype == "float32" else 1e-10)
+    assert np.all(np.diff(np.asarray(z)[np.argsort(scores)]) >= 0)
+    if temperature == 1e-3:
+        assert set(np.argsort(z)[-7:]) == set(np.argsort(scores)[-7:])
+
+
+def test_gates_of_what_is_absent_are_shut_and_of_few_are_open():
+    scores, there = jnp.array([3.0, 1.0, 2.0, 0.0]), jnp.array([False, True, True, True])
+    z = gates(scores, 2, 0.5, there)
+    assert z[0] == 0
+    assert_close(jnp.sum(z), 2, 1e-12)
+    assert gates(scores, 3, 0.5, there).tolist() == [0, 1, 1, 1]
+
+
+def test_gates_have_the_derivative_of_their_threshold():
+    scores, weights, direction = rng().normal(size=(3, 9))
+    assert_derivatives(lambda s: jnp.vdot(gates(s, 4, 0.3), weights), scores, direction)
+    shut = jax.grad(lambda s: gates(s, 4, 1e-6)[0])(jnp.arange(9.0))
+    assert np.all(shut == 0)
+
+
+# ---- Energies -----------------------------------------------------------------------------------
+
+
+def literal_energies(x, z, k: int) -> np.ndarray:
+    """½ Σ_ij s_ij (x_if − x_jf)² / n with the weights of S18, sample by sample."""
+    n, total = len(x), np.zeros(x.shape[1])
+    for i in range(n):
+        e = np.sum(z * (x - x[i]) ** 2, axis=1)
+        e[i] = np.inf
+        order = np.argsort(e, kind="stable")
+        gap = e[order[k]] - e[order[:k]]
+        s = gap / gap.sum() if gap.sum() > 0 else np.full(k, 1 / k)
+        total += 0.5 * s @ (x[order[:k]] - x[i]) ** 2
+    return total / n
+
+
+def test_energies_are_those_of_a_loop():
+    x, z = rng(1).normal(size=(N, D)), rng(2).uniform(size=D)
+    energies = jax.jit(lambda x, z: _dirichlet.energies(x, z, whole(N), settings(), 0.0))
+    assert_close(energies(x, z), literal_energies(x, z, K), 1e-10)
+    hard = np.array([1.0, 0, 0, 1, 0, 0])
+    assert_close(energies(x, hard), literal_energies(x, hard, K), 1e-10)
+    twice = np.repeat(x[: N // 2], 2, axis=0)  # distances of 0
+    assert_close(energies(twice, hard), literal_energies(twice, hard, K), 1e-10)
+    assert np.all(energies(np.ones((N, D)), hard) == 0)  # and ties alone
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "soft"])
+def test_energies_move_with_the_gates(exact):
+    x = jnp.asarray(rng(1).normal(size=(N, D)))
+    z, direction = rng(2).uniform(size=D), rng(3).normal(size=D)
+    s = settings(exact=exact, num_candidates=K + 1 if exact else 12)
+
+    def total(z):
+        return jnp.sum(jnp.log(_dirichlet.energies(x, z, whole(N), s, jnp.asarray(0.3))))
+
+    assert_derivatives(total, z, direction, step=1e-7, rtol=1e-5)  # small: a kink may be near
+
+
+def test_a_batch_knows_padding():
+    x = rng(1).normal(size=(N, D))
+    padded = np.concatenate([x, np.full((3, D), 9.0)])
+    there = jnp.arange(N + 3) < N
+    s = settings(batch_size=N + 3, num_anchors=N + 3)
+    batch = _dirichlet.draw_batch(jax.random.key(0), there, s, jnp.float64)
+    z = jnp.ones(D)
+    got = _dirichlet.energies(jnp.asarray(padded), z, batch, s, 0.0)
+    assert_close(got, literal_energies(x, np.ones(D), K), 1e-10)
+    part = _dirichlet.draw_batch(
+        jax.random.key(0), there, settings(batch_size=5, num_anchors=9), jnp.float64
+    )
+    assert len(set(part.anchors.tolist())) == 9
+    assert np.all(part.rows < N)
+
+
+# ---- The modules --------------------------------------------------------------------------------
+
+
+def test_choices_are_orthogonal_as_s4_says():
+    f = rng().uniform(size=(D, 3))
+    got = orthogonalized(jnp.asarray(f), 1e-3)
+    ridge = 1e-3 * np.trace(f.T @ f) / 3
+    root = np.linalg.cholesky(f.T @ f + ridge * np.eye(3))
+    inverse = np.linalg.inv(root)
+    assert_close(got, f @ inverse.T, 1e-10)
+    assert_close(got.T @ got, np.eye(3) - ridge * inverse @ inverse.T, 1e-10)
+
+
+def test_features_are_assigned_once():
+    logits = np.zeros((D, 3))
+    logits[4] = [3.0, 2.0, 1.0]  # all three want feature 4
+    logits[1, 1], logits[2, 2] = 1.5, 0.9
+    assert jaxfs.UniqueFeatureSelector(jnp.asarray(logits)).indices().tolist() == [4, 1, 2]
+    twice = jaxfs.UniqueFeatureSelector(jnp.asarray(logits), unique=False)
+    assert twice.indices().tolist() == [4, 4, 4]
+    f = twice(0.5)
+    assert_close(jnp.sum(f, axis=0), np.ones(3), 1e-12)
+    assert np.any(twice(0.5, key=jax.random.key(0)) != f)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.05])
+def test_the_graph_and_the_energy_belong_together(gamma):
+    x = rng(1).normal(size=(N, D))
+    x[3] = x[5]
+    learner = jaxfs.KNNGraphLearner(K, gamma, num_candidates=10)
+    model = jaxfs.DirichletSelector(
+        jaxfs.UniqueFeatureSelector(jnp.asarray(rng(2).normal(size=(D, 2)))), learner
+    )
+    value, gradient = jax.value_and_grad(lambda x: model(x, 0.5))(jnp.asarray(x))
+    chosen = x @ model.selector(0.5)
+    graph = learner(chosen)
+    assert_close(jnp.sum(graph.weights, axis=1), np.ones(N), 1e-10)
+    whole_energy = graphs.dirichlet_energy(chosen, graph.weights, indices=graph.indices)
+    assert_close(value, whole_energy / (2 * N), 1e-10)
+    if gamma == 0:
+        assert_close(value, literal_energies(np.asarray(chosen), np.ones(2), K).mean(), 1e-10)
+    assert np.all(np.isfinite(gradient))
+    again = model(x, 0.5, candidates=learner.candidates(chosen))
+    assert_close(again, value, 1e-12)
+
+
+# ---- Training -----------------------------------------------------------------------------------
+
+TOYS = {
+    "blobs": lambda seed: make_blobs(
+        200, centers=[[-2, -2], [2, 2]], cluster_std=1, random_state=seed
+    )[0],
+    "moons": lambda seed: make_moons(200, noise=0.1, random_state=seed)[0],
+    "circles": lambda seed: make_circles(200, noise=0.1, factor=0.5, random_state=seed)[0],
+}
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_the_default_finds_the_toys(name):
+    """The paper's three, section 4.2; `benchmarks/papers/dirichlet_toys.py` has many seeds."""
+    x = np.concatenate([TOYS[name](7), rng(7).normal(size=(200, 18))], axis=1).astype("float32")
+    order = rng(8).permutation(20)
+    found = jaxfs.fit_dirichlet_selector(jax.random.key(0), x[:, order], 2)
+    assert set(order[found.indices]) == {0, 1}
+    assert set(order[np.argsort(found.relevance)[-2:]]) == {0, 1}
+    assert np.all(np.asarray(found.energies)[found.indices] < 0.1)
+    assert found.energies.dtype == jnp.float32
+    assert np.all(found.failed_at == -1)
+
+
+def pair(n: int = 40, d: int = 5, seed: int = 0) -> np.ndarray:
+    """Features 1 and 3 lie on a curve; the others are noise."""
+    x = rng(seed).normal(size=(n, d))
+    x[:, 3] = np.sin(2 * x[:, 1]) + 0.1 * x[:, 3]
+    return x
+
+
+@functools.cache
+def fitted(**options):
+    return jax.jit(
+        lambda key, x, mask=None: jaxfs.fit_dirichlet_selector(
+            key, x, 2, num_neighbors=3, num_steps=60, num_restarts=2, mask=mask, **options
+        )
+    )
+
+
+def test_fit_is_pure_and_batches():
+    x, key = pair(), jax.random.key(3)
+    first, second = fitted()(key, x), fitted()(key, x)
+    assert all(map(np.array_equal, jax.tree.leaves(first), jax.tree.leaves(second)))
+    assert set(first.indices.tolist()) == {1, 3}
+    assert first.graph.indices.shape == first.graph.weights.shape == (40, 3)
+    assert_close(jnp.sum(first.graph.weights, axis=1), np.ones(40), 1e-10)
+    assert first.energy_history.shape == (2, 60)
+    many = jax.vmap(fitted())(jax.random.split(key, 2), np.stack([pair(seed=1), pair(seed=2)]))
+    for i in range(2):
+        one = fitted()(jax.random.split(key, 2)[i], pair(seed=i + 1))
+        np.testing.assert_array_equal(many.indices[i], one.indices)
+
+
+def test_padding_changes_nothing():
+    x, key = pair(), jax.random.key(3)
+    rows = np.insert(x, [7, 7, 20], np.nan, axis=0)
+    mask = ~np.isnan(rows[:, 0])
+    got, expected = fitted()(key, rows, mask), fitted()(key, x)
+    np.testing.assert_array_equal(got.indices, expected.indices)
+    assert_close(got.energies, expected.energies, 1e-8)
+    assert np.all(got.graph.indices[~mask] == -1)
+    again = fitted()(key, np.where(mask[:, None], rows, 1e30), mask)
+    assert all(map(np.array_equal, jax.tree.leaves(got), jax.tree.leaves(again)))
+
+
+def test_constants_are_left_out_and_nan_is_no_ranking():
+    x, key = pair(), jax.random.key(3)
+    x[:, 0] = 4.0
+    x[10:20] = x[20:30]  # duplicates too
+    found = fitted()(key, x)
+    assert found.varied.tolist() == [False, True, True, True, True]
+    assert 0 not in found.indices
+    assert len(set(found.indices.tolist())) == 2
+    assert found.relevance[0] == 0
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found[1:]))
+    x[2, 2] = np.nan
+    unknown = fitted()(key, x)
+    assert unknown.indices.tolist() == [-1, -1]
+    assert np.all(np.isnan(unknown.energies))
+    few = fitted()(key, np.where(np.arange(5) == 1, pair(), 1.0))  # traced: one feature varies
+    assert few.indices.tolist() == [-1, -1]
+
+
+def test_the_network_picks_twice_without_its_cholesky_step():
+    """The paper's ablation (Fig. 3e): the lowest energy is that of one feature, twice."""
+    x = np.concatenate([TOYS["blobs"](1), rng(1).normal(size=(200, 4))], axis=1).astype("float32")
+    fit = functools.partial(
+        jaxfs.fit_dirichlet_selector,
+        jax.random.key(0),
+        x[:80],
+        2,
+        objective="network",
+        num_steps=120,
+        num_restarts=2,
+        temperature=(1.0, 0.2),
+    )
+    assert set(fit().indices.tolist()) == {0, 1}
+    first, second = fit(unique=False).indices.tolist()
+    assert first == second
+
+
+def test_a_run_that_fails_stops_and_says_where():
+    def spoil(updates, state, params=None):
+        return jax.tree.map(lambda u: jnp.where(state == 4, jnp.nan, u), updates), state + 1
+
+    optimizer = optax.GradientTransformation(lambda params: jnp.int32(0), spoil)
+    found = fitted(optimizer=optimizer)(jax.random.key(0), pair())
+    assert found.failed_at.tolist() == [5, 5]
+    assert np.isnan(found.energy_history[0, 5])
+    assert np.all(np.isfinite(found.energy_history[:, :5]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_features": 6}, r"num_features must be an integer in \[1, 5\], got 6"),
+        ({"num_neighbors": 39}, r"num_neighbors must be an integer in \[1, 38\], got 39"),
+        ({"gamma": -0.1}, "gamma must be at least 0, got -0.1"),
+        ({"objective": "paper"}, "objective must be one of 'calibrated', 'network', got 'paper'"),
+        ({"temperature": (1.0, 0.0)}, "temperature must be positive, got 0.0"),
+        ({"learning_rate": 0}, "learning_rate must be positive"),
+        ({"mask": np.arange(40) < 4}, "mask must be true for at least 7 samples, got 4"),
+        ({"num_candidates": 3}, "num_candidates must be at least 6, got 3"),
+    ],
+)
+def test_mistakes_are_named(options, message):
+    options = {"num_features": 2} | options
+    with pytest.raises(ValueError, match=message):
+        jaxfs.fit_dirichlet_selector(jax.random.key(0), pair(), **options)
+
+
+def test_too_few_features_that_vary_are_named():
+    with pytest.raises(ValueError, match="num_features must be at most the number of features tha"):
+        jaxfs.fit_dirichlet_selector(jax.random.key(0), np.ones((9, 3)), 1)
