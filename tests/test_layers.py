@@ -50,6 +50,7 @@ ORDER = (
     "methods._laplacian",
     "methods.ssfs",
     "methods.dirichlet",
+    "methods._bins",
     "methods.filters",
     "methods.relief",
     "methods.redundancy",

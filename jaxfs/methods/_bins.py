@@ -1,0 +1,136 @@
+"""Features cut into bins, tables of counts, and the entropies of what they count.
+
+A table of counts is a product of one-hot matrices, which runs at the speed of matrix products on
+every device; a chunk of features at a time keeps its memory bounded. Codes are `(d, n)`, features
+first: the codes of one feature are contiguous. −1 is the code of a sample that is absent.
+"""
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from jaxfs._numerics import matmul, safe_divide
+from jaxfs._order import count_leading, sort_last
+
+BINNINGS = ("frequency", "width")
+#: So many numbers of one-hot matrices are in memory at a time.
+_MEMORY = 2**22
+
+
+# ---- Codes --------------------------------------------------------------------------------------
+
+
+def bin_codes(
+    x: Float[Array, "n d"], w: Float[Array, "n"], num_bins: int, binning: str = "frequency"
+) -> Int[Array, "d n"]:
+    """Each feature cut into `num_bins` bins: codes 0 … num_bins − 1, −1 where the weight is 0.
+
+    "frequency": ⌊num_bins · q⌋, q the share of the weight below a value and half of that at it:
+    bins of equal weight where there are no ties, and equal values always share a bin. "width":
+    intervals of equal length between the smallest and the largest value, closed on the left, the
+    last on both sides. A constant feature has one code. The codes of a feature with values that are
+    not `squarable` mean nothing.
+    """
+    present = w > 0
+    if binning == "width":
+        codes = _by_width(x.T, present[None], num_bins)
+    else:
+        rows = jnp.where(present[None], x.T, jnp.inf)
+        codes = lax.map(lambda row: _by_frequency(row, w, num_bins), rows)
+    return jnp.where(present[None], jnp.clip(codes, 0, num_bins - 1), -1)
+
+
+def _by_width(x: Float[Array, "d n"], present, num_bins: int) -> Int[Array, "d n"]:
+    low = jnp.min(jnp.where(present, x, jnp.inf), axis=1, keepdims=True)
+    high = jnp.max(jnp.where(present, x, -jnp.inf), axis=1, keepdims=True)
+    away = jnp.where(present, x - low, jnp.zeros_like(x))
+    share = safe_divide(away, jnp.broadcast_to(high - low, x.shape))
+    return jnp.floor(num_bins * share).astype(jnp.int32)
+
+
+def _by_frequency(row: Float[Array, "n"], w: Float[Array, "n"], num_bins: int) -> Int[Array, "n"]:
+    n = row.shape[0]
+    rising = sort_last(row)
+    place = count_leading(lambda i: rising[i] < row, jnp.zeros(n, jnp.int32), n)
+    at = jnp.zeros_like(w).at[place].add(w)  # the weight of equal values, at the first of them
+    up_to = jnp.cumsum(at)
+    middle = up_to - 0.5 * at
+    return jnp.floor(num_bins * middle[place] / up_to[-1]).astype(jnp.int32)
+
+
+def pair_codes(a: Int[Array, "*s"], b: Int[Array, "*s"], num_b: int) -> Int[Array, "*s"]:
+    """Two variables as one: a · num_b + b, and −1 where either is absent."""
+    return jnp.where((a < 0) | (b < 0), -1, a * num_b + b)
+
+
+# ---- Counts -------------------------------------------------------------------------------------
+
+
+def one_hot(codes: Int[Array, "*b n"], number: int, dtype) -> Float[Array, "*b k n"]:
+    """1 where the code of a sample is k; a sample without a code, or out of range, has none."""
+    return (codes[..., None, :] == jnp.arange(number, dtype=codes.dtype)[:, None]).astype(dtype)
+
+
+def joint_counts(
+    codes: Int[Array, "d n"],
+    other: Int[Array, "n"],
+    w: Float[Array, "n"],
+    num_codes: int,
+    num_other: int,
+) -> Float[Array, "d a m"]:
+    """The weight of the samples at every pair of codes, of each feature and one other variable.
+
+    **Cost** O(d n a m), and a chunk of one-hot matrices in memory.
+    """
+    # Selected and not multiplied: a weight times 0 is 0 only if it is finite.
+    right = jnp.where(one_hot(other, num_other, bool), w[None], jnp.zeros_like(w[None])).T
+    chunk = max(1, min(codes.shape[0], _MEMORY // (codes.shape[1] * num_codes)))
+    return lax.map(
+        lambda row: matmul(one_hot(row, num_codes, w.dtype), right), codes, batch_size=chunk
+    )
+
+
+# ---- Entropies, in nats -------------------------------------------------------------------------
+
+
+def entropy(counts: Float[Array, "*b a"]) -> Float[Array, "*b"]:
+    """H(A) = −Σ p log p over the last axis; 0 where nothing is counted."""
+    p = _shares(counts, 1)
+    return -jnp.sum(_times_log(p, p), axis=-1)
+
+
+def conditional_entropy(counts: Float[Array, "*b a m"]) -> Float[Array, "*b"]:
+    """H(A | M) = −Σ p_am log(p_am / p_m) of a table of counts."""
+    p = _shares(counts, 2)
+    m = jnp.broadcast_to(jnp.sum(p, axis=-2, keepdims=True), p.shape)
+    return -jnp.sum(_times_log(p, p, m), axis=(-2, -1))
+
+
+def mutual_information(counts: Float[Array, "*b a m"]) -> Float[Array, "*b"]:
+    """I(A; M) = Σ p_am log(p_am / p_a p_m) of a table of counts; never negative."""
+    p = _shares(counts, 2)
+    a, m = (jnp.sum(p, axis=axis, keepdims=True) for axis in (-1, -2))
+    # The logarithm of the quotient and not a difference of entropies, which would cancel.
+    return jnp.maximum(jnp.sum(_times_log(p, p, a * m), axis=(-2, -1)), 0)
+
+
+def conditional_mutual_information(counts: Float[Array, "*b a c m"]) -> Float[Array, "*b"]:
+    """I(A; C | M) = Σ p_acm log(p_acm p_m / p_am p_cm) of a table of counts; never negative."""
+    p = _shares(counts, 3)
+    am, cm = (jnp.sum(p, axis=axis, keepdims=True) for axis in (-2, -3))
+    m = jnp.sum(am, axis=-3, keepdims=True)
+    return jnp.maximum(jnp.sum(_times_log(p, p * m, am * cm), axis=(-3, -2, -1)), 0)
+
+
+def _shares(counts: Float[Array, "*b"], num_axes: int) -> Float[Array, "*b"]:
+    """Counts divided by their sum over the last axes; 0 where that is 0."""
+    total = jnp.sum(counts, axis=tuple(range(-num_axes, 0)), keepdims=True)
+    return counts / jnp.where(total == 0, jnp.ones_like(total), total)
+
+
+def _times_log(p: Array, a: Array, b: Array | None = None) -> Array:
+    """p log(a / b), with its limit 0 at p = 0 and no NaN in the derivative there."""
+    zero = p == 0
+    a = jnp.where(zero, jnp.ones_like(p), a)
+    b = jnp.ones_like(p) if b is None else jnp.where(zero, jnp.ones_like(p), b)
+    return p * jnp.log(a / b)
