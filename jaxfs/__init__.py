@@ -9,10 +9,23 @@ from jaxfs import surrogates as surrogates
 from jaxfs._types import Median as Median
 from jaxfs._types import Percentile as Percentile
 from jaxfs._types import Selection as Selection
+from jaxfs.methods._combine import combine_scores as combine_scores
+from jaxfs.methods.filters import anova_score as anova_score
+from jaxfs.methods.filters import chi2_score as chi2_score
+from jaxfs.methods.filters import f_regression_score as f_regression_score
+from jaxfs.methods.filters import fisher_score as fisher_score
+from jaxfs.methods.filters import gini_score as gini_score
+from jaxfs.methods.filters import pearson_score as pearson_score
+from jaxfs.methods.filters import t_score as t_score
+from jaxfs.methods.filters import variance_score as variance_score
 from jaxfs.methods.gaussian import gc_objective as gc_objective
 from jaxfs.methods.gaussian import gc_select as gc_select
 from jaxfs.methods.gaussian import gkl_objective as gkl_objective
 from jaxfs.methods.gaussian import gkl_select as gkl_select
+from jaxfs.methods.information import (
+    mutual_information_regression_score as mutual_information_regression_score,
+)
+from jaxfs.methods.information import mutual_information_score as mutual_information_score
 from jaxfs.methods.manifest import ManifestOperators as ManifestOperators
 from jaxfs.methods.manifest import manifest_from_kernels as manifest_from_kernels
 from jaxfs.methods.manifest import manifest_multiclass_score as manifest_multiclass_score

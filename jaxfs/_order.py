@@ -213,17 +213,27 @@ def _from_key(key: Int[Array, "*s"], dtype) -> Float[Array, "*s"]:
 
 
 def count_leading(
-    holds: Callable[[Int[Array, "*s"]], Bool[Array, "*s"]], start: Int[Array, "*s"], n: int
+    holds: Callable[[Int[Array, "*s"]], Bool[Array, "*s"]], n: int, shape: tuple[int, ...]
 ) -> Int[Array, "*s"]:
     """How many of the places 0 … n − 1 come before the first where a condition fails.
 
-    A binary search at every entry of `start` (zeros, or a place before which the condition is known
-    to hold): `holds` tells, of one place an entry, whether the condition does, and must be true up
-    to some place and false from there on.
+    A binary search for every entry of an array of `shape`: `holds` tells, of one place an entry,
+    whether the condition does, and must be true up to some place and false from there on.
     """
-    step, found = 1 << max(n.bit_length() - 1, 0), start
-    while step:
-        ahead = found + step
-        found = jnp.where((ahead <= n) & holds(jnp.minimum(ahead, n) - 1), ahead, found)
-        step //= 2
-    return found
+
+    def step(i, found):
+        ahead = found + lax.shift_right_logical(jnp.int32(1 << n.bit_length() - 1), jnp.int32(i))
+        return jnp.where((ahead <= n) & holds(jnp.minimum(ahead, n) - 1), ahead, found)
+
+    return lax.fori_loop(0, n.bit_length(), step, jnp.zeros(shape, jnp.int32))
+
+
+def at(row: Array, places: Int[Array, "*s"]) -> Array:
+    """`row[places]` of places that are known to be there: no check in the innermost loop."""
+    return row.at[places].get(mode="promise_in_bounds")
+
+
+def first_places(rising: Float[Array, "n"], values: Float[Array, "m"]) -> Int[Array, "m"]:
+    """How many of a sorted row are smaller than each value; for NaN, as many as are not."""
+    key, rising_key = _key(values), _key(rising)
+    return count_leading(lambda i: at(rising_key, i) < key, rising.shape[0], values.shape)

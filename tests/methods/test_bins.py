@@ -94,7 +94,5 @@ def test_sorting_by_bits(dtype):
     values[0, :6] = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-300]
     assert np.array_equal(_order.sort_last(values), np.sort(values), equal_nan=True)
     rising = np.sort(values[1])
-    found = _order.count_leading(
-        lambda i: jax.numpy.asarray(rising)[i] < values[2], np.zeros(50, int), 50
-    )
+    found = _order.first_places(rising, values[2])
     assert np.array_equal(found, np.searchsorted(rising, values[2]))
