@@ -14,9 +14,9 @@ from jax.scipy.special import digamma
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import safe_divide
-from jaxfs._order import at, count_leading, first_places, sort_last
+from jaxfs._order import at, count_leading, first_places, smallest, sort_last
 from jaxfs.methods._bins import feature_chunk
-from jaxfs.methods._moments import moments
+from jaxfs.methods._moments import in_units, moments
 
 # ---- A feature and classes ----------------------------------------------------------------------
 
@@ -96,18 +96,21 @@ def _kth_distance(value: Float[Array, "n"], own: Int[Array, "n"], k: int) -> Flo
 
 
 def _count_within(
-    rising: Float[Array, "n"], value: Float[Array, "m"], radius: Float[Array, "m"]
+    rising: Float[Array, "n"], value: Float[Array, "m"], radius: Float[Array, "m"], ratio=1.0
 ) -> Int[Array, "m"]:
-    """How many of a sorted row are nearer than a radius to a value; its equals always are."""
+    """How many of a sorted row are nearer than a radius to a value; its equals always are.
+
+    Distances are `ratio` times the differences.
+    """
     n = rising.shape[0]
 
     def before(i):
         other = at(rising, i)
-        return (other < value) & (value - other >= radius)
+        return (other < value) & (ratio * (value - other) >= radius)
 
     def up_to(i):
         other = at(rising, i)
-        return (other <= value) | (other - value < radius)
+        return (other <= value) | (ratio * (other - value) < radius)
 
     return count_leading(up_to, n, value.shape) - count_leading(before, n, value.shape)
 
@@ -125,77 +128,87 @@ def with_target(
     m'_i count the samples nearer than r_i along the feature and along the target, itself included.
     """
     n, d = x.shape
-    order = jnp.argsort(jnp.where(present, y, jnp.inf))
+    x, y = lax.stop_gradient((x, y))
+    order = jnp.argsort(jnp.where(present, y, jnp.inf))  # the absent last
     x, y, present = x[order], y[order], present[order]
-    w = present.astype(x.dtype)
-    x, y = _unit_variance(lax.stop_gradient(x), w), _unit_variance(y[:, None], w)[:, 0]
+    x, scale = _with_scales(x, present)
+    y, y_scale = (a[..., 0] for a in _with_scales(y[:, None], present))
+    ratio = safe_divide(scale, jnp.broadcast_to(y_scale, scale.shape))
     psi, number = _digamma_table(n, x.dtype), jnp.sum(present)
-    constant = psi[number] + psi[min(k, n)]
-    rising = jnp.where(present, y, jnp.inf)
+    y_rising = jnp.where(present, y, jnp.inf)
 
-    def one(row):
-        radius = _kth_distance_in_plane(row, y, present, k)
-        # The absent are infinitely far from all; their own counts are left out below.
-        along = _count_within(sort_last(jnp.where(present, row, jnp.inf)), row, radius)
-        across = _count_within(rising, y, radius)
+    def one(column):
+        row, ratio = column
+        # Differences are multiplied and not the values, which would part distances that tie.
+        radius = _kth_distance_in_plane(row, y, ratio, present, k)
+        x_rising = sort_last(jnp.where(present, row, jnp.inf))
+        along = _count_within(x_rising, row, radius, ratio)
+        across = _count_within(y_rising, y, radius, jnp.ones_like(ratio))
         return jnp.sum(jnp.where(present, psi[along] + psi[across], 0))
 
-    sums = lax.map(one, x.T, batch_size=feature_chunk(n, d))
-    score = jnp.maximum(constant - sums / number.astype(x.dtype), 0)
-    varies = jnp.any(x != 0, axis=0) & jnp.any(y != 0)
-    known = jnp.all(jnp.isfinite(x), axis=0) & jnp.all(jnp.isfinite(y)) & (number > k)
-    return jnp.where(known, jnp.where(varies, score, 0), jnp.nan)
+    sums = lax.map(one, (x.T, ratio), batch_size=feature_chunk(n, d))
+    score = psi[number] + psi[min(k, n)] - sums / number.astype(x.dtype)
+    known = jnp.isfinite(scale) & jnp.isfinite(y_scale) & (number > k)
+    varies = (scale > 0) & (y_scale > 0)
+    return jnp.where(known, jnp.where(varies, jnp.maximum(score, 0), 0), jnp.nan)
 
 
-def _unit_variance(x: Float[Array, "n d"], w: Float[Array, "n"]) -> Float[Array, "n d"]:
-    """About the mean; 0 for a constant and for samples that are absent."""
-    m = moments(x, w)
-    deviation = jnp.sqrt(m.within / jnp.sum(m.mass))
-    return safe_divide(m.residuals, deviation[None])
+def _with_scales(
+    x: Float[Array, "n d"], present: Bool[Array, "n"]
+) -> tuple[Float[Array, "n d"], Float[Array, "d"]]:
+    """Values, 0 where absent, and the reciprocals of their standard deviations; 0 of a constant."""
+    m = moments(x, present.astype(x.dtype))
+    scale = safe_divide(jnp.ones_like(m.within), jnp.sqrt(m.within / jnp.sum(m.mass)))
+    return in_units(x, present)[0], scale
 
 
-#: So many neighbours in the order of the target are looked at between two questions whether any
-#: could still be nearer.
-_STEPS = 8
+#: Samples that are compared with all others at a time.
+_ROWS = 32
 
 
 def _kth_distance_in_plane(
-    x: Float[Array, "n"], y: Float[Array, "n"], present: Bool[Array, "n"], k: int
+    x: Float[Array, "n"], y: Float[Array, "n"], ratio, present: Bool[Array, "n"], k: int
 ) -> Float[Array, "n"]:
-    """To the k-th neighbour by max(|x_i − x_j|, |y_i − y_j|); infinite where there is none.
+    """To the k-th neighbour by max(ratio |x_i − x_j|, |y_i − y_j|); infinite where there is none.
 
-    `y` rises on the samples present, which come first. Each sample is compared with those ever
-    farther from it in this order, until for all the next along y is farther than their k-th.
+    `y` rises on the samples present, which come first. Each is compared with those that stand next
+    to it in this order, where most have their neighbours; the few for which somebody farther along
+    y could still be nearer are then compared with all.
     """
     n = x.shape[0]
-    empty = jnp.full(n, jnp.inf, x.dtype)
-    x_beyond, y_beyond = jnp.concat([x, x]), jnp.concat([jnp.where(present, y, jnp.inf), empty])
+    reach = min(n - 1, round(2 * (k * n) ** 0.5))
+    far = jnp.full(reach + 1, jnp.inf, x.dtype)
+    x_wide = jnp.pad(x, reach + 1)
+    y_wide = jnp.concat([-far, jnp.where(present, y, jnp.inf), far])
 
-    def ahead(a, shift):
-        """Of 2n numbers the n from `shift` on."""
-        return lax.dynamic_slice(a, (shift,), (n,))
-
-    def insert(nearest, distance):
-        """Into k rows in rising order: the new one pushes up those that are larger."""
-        below = jnp.concat([jnp.full((1, n), -jnp.inf, x.dtype), nearest[:-1]])
-        return jnp.minimum(nearest, jnp.maximum(below, distance[None]))
+    def beside(a, shift):
+        return lax.dynamic_slice(a, (reach + 1 + shift,), (n,))
 
     def compare(shift, nearest):
-        apart = jnp.maximum(jnp.abs(ahead(x_beyond, shift) - x), ahead(y_beyond, shift) - y)
-        # And the same distances, seen from the other end.
-        behind = ahead(jnp.concat([empty, apart]), n - shift)
-        return insert(insert(nearest, apart), behind)
+        for to in (shift, -shift):
+            gap = jnp.abs(beside(y_wide, to) - y)
+            nearest = _insert(nearest, jnp.maximum(ratio * jnp.abs(beside(x_wide, to) - x), gap))
+        return nearest
 
-    def unfinished(state):
-        shift, nearest = state
-        gap, farthest = ahead(y_beyond, shift) - y, nearest[-1]
-        other = ahead(jnp.concat([farthest, -empty]), shift)
-        return (shift < n) & jnp.any(gap < jnp.maximum(farthest, other))
+    nearest = lax.fori_loop(1, reach + 1, compare, (jnp.full(n, jnp.inf, x.dtype),) * k)
+    next_gap = jnp.minimum(beside(y_wide, reach + 1) - y, y - beside(y_wide, -reach - 1))
+    everybody = jnp.arange(n)
 
-    def advance(state):
-        shift, nearest = state
-        last = jnp.minimum(shift + _STEPS, n)
-        return last, lax.fori_loop(shift, last, compare, nearest)
+    def compare_with_all(state):
+        radius, open_ = state
+        rows = jnp.nonzero(open_, size=_ROWS, fill_value=n)[0]
+        distance = jnp.maximum(
+            ratio * jnp.abs(x[None] - x[rows][:, None]), jnp.abs(y[None] - y[rows][:, None])
+        )
+        others = present[None] & (everybody[None] != rows[:, None])
+        kth = jax.vmap(lambda row: smallest(row, k)[0][-1])(jnp.where(others, distance, jnp.inf))
+        return radius.at[rows].set(kth, mode="drop"), open_.at[rows].set(False, mode="drop")
 
-    start = jnp.int32(1), jnp.full((k, n), jnp.inf, x.dtype)
-    return lax.while_loop(unfinished, advance, start)[1][-1]
+    start = nearest[-1], present & (next_gap < nearest[-1])
+    return lax.while_loop(lambda state: jnp.any(state[1]), compare_with_all, start)[0]
+
+
+def _insert(rising: tuple[Array, ...], new: Array) -> tuple[Array, ...]:
+    """A new one among the k smallest in rising order: it pushes up those that are larger."""
+    below = (new, *(jnp.maximum(new, r) for r in rising[:-1]))
+    return tuple(map(jnp.minimum, rising, below))
