@@ -33,6 +33,7 @@ from jaxfs.methods.manifest import manifest_operators as manifest_operators
 from jaxfs.methods.manifest import manifest_score as manifest_score
 from jaxfs.methods.spectral import laplacian_score as laplacian_score
 from jaxfs.methods.spectral import mcfs_score as mcfs_score
+from jaxfs.methods.spectral import spec_score as spec_score
 from jaxfs.methods.ssfs import SSFSResult as SSFSResult
 from jaxfs.methods.ssfs import ssfs as ssfs
 
