@@ -15,7 +15,7 @@ from jaxfs._order import first_places, sort_last
 BINNINGS = ("frequency", "width")
 #: So many numbers are worked on at a time: of one-hot matrices, and of features that are sorted,
 #: where few stay in the cache and many keep an accelerator busy.
-_MEMORY, _CACHE = 2**22, 2**16
+_MEMORY, _CACHE = 2**22, 2**15
 
 
 def feature_chunk(n: int, d: int) -> int:

@@ -43,9 +43,9 @@ def with_classes(
     constant = jnp.sum(sizes.astype(x.dtype) * jnp.where(sizes > 0, of_class, 0))
 
     def one(row):
-        near = _samples_within(row, label, sizes, k)
+        near = _samples_within(row, label, k)
         there = jnp.arange(n) < total  # in the order of the classes
-        return constant - jnp.sum(jnp.where(there, psi[near], 0))
+        return constant - jnp.sum(jnp.where(there, at(psi, near), 0))
 
     rows = jnp.where(present[None], lax.stop_gradient(x.T), jnp.inf)
     sums = lax.map(one, rows, batch_size=feature_chunk(n, x.shape[1]))
@@ -58,27 +58,19 @@ def _digamma_table(n: int, dtype) -> Float[Array, "n1"]:
     return digamma(jnp.arange(n + 1, dtype=dtype).at[0].set(1)).at[0].set(0)
 
 
-def _samples_within(
-    row: Float[Array, "n"], label: Int[Array, "n"], sizes: Int[Array, "c"], k: int
-) -> Int[Array, "n"]:
+def _samples_within(row: Float[Array, "n"], label: Int[Array, "n"], k: int) -> Int[Array, "n"]:
     """m_i, itself included, for the samples in the order of class and then value."""
     n = row.shape[0]
     rising = sort_last(row)
     # A class and a place in one integer: sorted, the values of each class in rising order.
     order = lax.sort(label * n + first_places(rising, row), is_stable=False)
-    own, place = order // n, order % n
-    value = at(rising, place)
-    first = jnp.cumsum(sizes) - sizes
-    ends = jnp.append(first, n - 1), jnp.append(first + sizes - 1, n - 1)
-    low, high = (value[end][own] for end in ends)
-    near = _kth_distance(value, own, k)
-    # Of a class without k others the whole, as far as its farthest.
-    radius = jnp.where(jnp.isinf(near), jnp.maximum(value - low, high - value), near)
-    return _count_within(rising, value, radius)
+    own = order // n
+    value = at(rising, order - n * own)
+    return _count_within(rising, value, _kth_distance(value, own, k))
 
 
 def _kth_distance(value: Float[Array, "n"], own: Int[Array, "n"], k: int) -> Float[Array, "n"]:
-    """To the k-th neighbour in a group of sorted values; infinite where the group has none.
+    """To the k-th neighbour in a group of sorted values, or to the farthest of fewer.
 
     The nearest k and the value itself stand in a row: the narrowest of k + 1 such windows.
     """
@@ -86,13 +78,16 @@ def _kth_distance(value: Float[Array, "n"], own: Int[Array, "n"], k: int) -> Flo
     padded = jnp.pad(value, k, constant_values=jnp.nan)
     group = jnp.pad(own, k, constant_values=-1)
 
-    def away(shift):
+    def away(shift, otherwise):
         same = group[k + shift : n + k + shift] == own
-        return jnp.where(same, jnp.abs(padded[k + shift : n + k + shift] - value), jnp.inf)
+        return jnp.where(same, jnp.abs(padded[k + shift : n + k + shift] - value), otherwise)
 
-    distance = {shift: away(shift) for shift in range(-k, k + 1)}
+    distance = {shift: away(shift, jnp.inf) for shift in range(-k, k + 1)}
     windows = [jnp.maximum(distance[-j], distance[k - j]) for j in range(k + 1)]
-    return functools.reduce(jnp.minimum, windows)
+    near = functools.reduce(jnp.minimum, windows)
+    # A group without k others stands within k places as a whole.
+    farthest = functools.reduce(jnp.maximum, (away(shift, 0.0) for shift in range(-k, k + 1)))
+    return jnp.where(jnp.isinf(near), farthest, near)
 
 
 def _count_within(
@@ -144,7 +139,7 @@ def with_target(
         x_rising = sort_last(jnp.where(present, row, jnp.inf))
         along = _count_within(x_rising, row, radius, ratio)
         across = _count_within(y_rising, y, radius, jnp.ones_like(ratio))
-        return jnp.sum(jnp.where(present, psi[along] + psi[across], 0))
+        return jnp.sum(jnp.where(present, at(psi, along) + at(psi, across), 0))
 
     sums = lax.map(one, (x.T, ratio), batch_size=feature_chunk(n, d))
     score = psi[number] + psi[min(k, n)] - sums / number.astype(x.dtype)

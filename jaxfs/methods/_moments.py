@@ -50,7 +50,7 @@ def class_moments(
     member = (y[None] == classes[:, None]) & (w > 0)[None]
     present = jnp.any(member, axis=0)
     x, unit = in_units(x, present)
-    label = jnp.clip(y, 0, num_classes - 1)
+    label = jnp.clip(y, 0, num_classes - 1) if num_classes > 1 else jnp.zeros(1, y.dtype)
     shares = jnp.where(member, w[None], jnp.zeros_like(w[None]))
     mass = jnp.sum(shares, axis=1)
 
@@ -154,6 +154,6 @@ def correlation(x, y, w) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
     """r, and 1 − r² as the part of the target that a feature leaves unexplained."""
     a, b = moments(x, w), moments(y[:, None], w)
     u, v = (safe_divide(m.residuals, safe_sqrt(m.within)[None]) for m in (a, b))
-    r = matmul(w[None], u * v)[0]
+    r = matmul((w * v[:, 0])[None], u)[0]
     rest = matmul(w[None], jnp.square(v - r[None] * u))[0]
     return jnp.clip(r, -1, 1), rest

@@ -53,9 +53,10 @@ def mutual_information_score(
     **Numerics** 0 for a constant feature. NaN or infinity in a feature make its own score NaN.
     "knn": equal values count as at distance 0; features of few values score low or 0, where
     scikit-learn's noise would part them: take "binned". Distances that tie in exact arithmetic may
-    differ by rounding. Classes of k samples or fewer raise; under `jit` they use the neighbours
-    they have, and those of one sample are left out, as in scikit-learn. "binned": biased upwards by
-    some (num_bins − 1)(C − 1) / 2N, for all features alike.
+    differ by rounding, and float32 data have more ties: some 1e-3 of difference. Classes of k
+    samples or fewer raise; under `jit` they use the neighbours they have, and those of one sample
+    are left out, as in scikit-learn. "binned": biased upwards by some (num_bins − 1)(C − 1) / 2N,
+    for all features alike.
 
     **Derivatives** none: a function of ranks and counts.
 
@@ -77,6 +78,8 @@ def mutual_information_score(
     x, y, w, num_classes = classified(x, y, num_classes, weights)
     if estimator == "binned":
         return _binned(x, y, w, num_classes, num_bins, binning)
+    if x.shape[0] * (num_classes + 1) >= 2**31:  # a class and a place share an integer
+        raise _checks.fail("x", "of less than 2³¹ / (num_classes + 1) samples", f"{x.shape}")
     _check_neighbors(y, w, num_classes, k)
     return _knn_information.with_classes(x, y, w > 0, num_classes, min(k, x.shape[0]))
 

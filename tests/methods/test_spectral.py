@@ -121,6 +121,14 @@ def test_derivatives(graph):
     )
 
 
+def test_derivatives_of_spec():
+    assert_derivatives(
+        lambda x: jaxfs.spec_score(x, ranking="phi1", power=3) @ np.arange(1.0, P + 1),
+        data() + 1.0,
+        rng(1).normal(size=(N, P)),
+    )
+
+
 @both_graphs
 def test_padding(graph):
     x, where = np.full((N + 6, P), np.nan), np.arange(N + 6) % 5 != 2
