@@ -5,6 +5,10 @@ every device; a chunk of features at a time keeps its memory bounded. Codes are 
 first: the codes of one feature are contiguous. −1 is the code of a sample that is absent.
 """
 
+from collections.abc import Callable
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
@@ -14,13 +18,25 @@ from jaxfs._order import first_places, sort_last
 
 BINNINGS = ("frequency", "width")
 #: So many numbers are worked on at a time: of one-hot matrices, and of features that are sorted,
-#: where few stay in the cache and many keep an accelerator busy.
-_MEMORY, _CACHE = 2**22, 2**15
+#: which is fastest in the cache nearest to a core.
+_MEMORY, _CACHE = 2**22, 2**14
 
 
-def feature_chunk(n: int, d: int) -> int:
-    """How many of d features of n samples to sort at a time."""
-    return max(1, min(d, _CACHE // n))
+def map_features(f: Callable[[Any], Any], rows: Any, size: int, memory: int = _CACHE) -> Any:
+    """`f` of every row of the arrays in `rows`, as many at a time as make `memory` of `size` each.
+
+    `lax.map` with a `batch_size` would compile `f` once more for what is left over.
+    """
+    number = jax.tree.leaves(rows)[0].shape[0]
+    steps = -(-number // max(1, memory // size))
+    chunk = -(-number // steps)
+
+    def split(a):
+        missing = [(0, steps * chunk - number)] + [(0, 0)] * (a.ndim - 1)
+        return jnp.pad(a, missing).reshape(steps, chunk, *a.shape[1:])
+
+    parts = lax.map(jax.vmap(f), jax.tree.map(split, rows))
+    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:number], parts)
 
 
 # ---- Codes --------------------------------------------------------------------------------------
@@ -42,8 +58,7 @@ def bin_codes(
         codes = _by_width(x.T, present[None], num_bins)
     else:
         rows = jnp.where(present[None], x.T, jnp.inf)
-        chunk = feature_chunk(x.shape[0], x.shape[1])
-        codes = lax.map(lambda row: _by_frequency(row, w, num_bins), rows, batch_size=chunk)
+        codes = map_features(lambda row: _by_frequency(row, w, num_bins), rows, x.shape[0])
     return jnp.where(present[None], jnp.clip(codes, 0, num_bins - 1), -1)
 
 
@@ -89,9 +104,11 @@ def joint_counts(
     """
     # Selected and not multiplied: a weight times 0 is 0 only if it is finite.
     right = jnp.where(one_hot(other, num_other, bool), w[None], jnp.zeros_like(w[None])).T
-    chunk = max(1, min(codes.shape[0], _MEMORY // (codes.shape[1] * num_codes)))
-    return lax.map(
-        lambda row: matmul(one_hot(row, num_codes, w.dtype), right), codes, batch_size=chunk
+    return map_features(
+        lambda row: matmul(one_hot(row, num_codes, w.dtype), right),
+        codes,
+        codes.shape[1] * num_codes,
+        _MEMORY,
     )
 
 
@@ -119,8 +136,7 @@ def best_gini_decrease(
         return jnp.max((purity(left) + purity(right) - purity(total)) / mass)
 
     rows = jnp.where(jnp.any(member > 0, axis=1)[None], x.T, jnp.inf)
-    chunk = feature_chunk(x.shape[0] * num_classes, x.shape[1])
-    return jnp.maximum(lax.map(best, rows, batch_size=chunk), 0)
+    return jnp.maximum(map_features(best, rows, member.size), 0)
 
 
 # ---- Entropies, in nats -------------------------------------------------------------------------

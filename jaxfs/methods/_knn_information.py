@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import safe_divide
 from jaxfs._order import at, count_leading, first_places, smallest, sort_last
-from jaxfs.methods._bins import feature_chunk
+from jaxfs.methods._bins import map_features
 from jaxfs.methods._moments import in_units, moments
 
 # ---- A feature and classes ----------------------------------------------------------------------
@@ -48,7 +48,7 @@ def with_classes(
         return constant - jnp.sum(jnp.where(there, at(psi, near), 0))
 
     rows = jnp.where(present[None], lax.stop_gradient(x.T), jnp.inf)
-    sums = lax.map(one, rows, batch_size=feature_chunk(n, x.shape[1]))
+    sums = map_features(one, rows, n)
     known = jnp.all(jnp.isfinite(rows) | ~present[None], axis=1) & (total > 0)
     return jnp.where(known, jnp.maximum(sums / total.astype(x.dtype), 0), jnp.nan)
 
@@ -122,7 +122,7 @@ def with_target(
     r_i is the distance of sample i to its k-th neighbour by the larger of both differences; m_i and
     m'_i count the samples nearer than r_i along the feature and along the target, itself included.
     """
-    n, d = x.shape
+    n = x.shape[0]
     x, y = lax.stop_gradient((x, y))
     order = jnp.argsort(jnp.where(present, y, jnp.inf))  # the absent last
     x, y, present = x[order], y[order], present[order]
@@ -141,7 +141,7 @@ def with_target(
         across = _count_within(y_rising, y, radius, jnp.ones_like(ratio))
         return jnp.sum(jnp.where(present, at(psi, along) + at(psi, across), 0))
 
-    sums = lax.map(one, (x.T, ratio), batch_size=feature_chunk(n, d))
+    sums = map_features(one, (x.T, ratio), n)
     score = psi[number] + psi[min(k, n)] - sums / number.astype(x.dtype)
     known = jnp.isfinite(scale) & jnp.isfinite(y_scale) & (number > k)
     varies = (scale > 0) & (y_scale > 0)
