@@ -2,10 +2,11 @@
 
 Distances along one feature need no search in space: a sample's k nearest neighbours stand within k
 places of it in sorted order, and the samples within a radius are an interval of that order, found
-by bisection. So a feature costs two sorts (of integers, which XLA sorts fast) and two bisections.
+by bisection. So a feature costs two sorts (of integers, which XLA sorts fast) and bisections.
 """
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import safe_divide
 from jaxfs._order import at, count_leading, first_places, smallest, sort_last
-from jaxfs.methods._bins import map_features
+from jaxfs.methods._bins import map_sorting
 from jaxfs.methods._moments import in_units, moments
 
 # ---- A feature and classes ----------------------------------------------------------------------
@@ -36,19 +37,21 @@ def with_classes(
     label = jnp.clip(y, 0, num_classes - 1)
     present = present & (y == label) & (sizes > 1)[label]
     sizes = jnp.where(sizes > 1, sizes, 0)
-    label = jnp.where(present, label, num_classes).astype(jnp.int32)  # those of no class come last
+    label = jnp.where(present, label, num_classes).astype(jnp.int32)
+    by_class = jnp.argsort(label)  # those of no class come last
+    group, present = label[by_class], present[by_class]
     psi = _digamma_table(n, x.dtype)
     total = jnp.sum(sizes)
     of_class = psi[jnp.minimum(k, sizes - 1)] - psi[sizes] + psi[total]
     constant = jnp.sum(sizes.astype(x.dtype) * jnp.where(sizes > 0, of_class, 0))
 
-    def one(row):
-        near = _samples_within(row, label, k)
-        there = jnp.arange(n) < total  # in the order of the classes
-        return constant - jnp.sum(jnp.where(there, at(psi, near), 0))
+    within = _within_two_classes if num_classes == 2 else _within_classes
 
-    rows = jnp.where(present[None], lax.stop_gradient(x.T), jnp.inf)
-    sums = map_features(one, rows, n)
+    def one(row):
+        return constant - jnp.sum(jnp.where(present, at(psi, within(row, group, k)), 0))
+
+    rows = jnp.where(present[None], lax.stop_gradient(x)[by_class].T, jnp.inf)
+    sums = map_sorting(one, rows, n)
     known = jnp.all(jnp.isfinite(rows) | ~present[None], axis=1) & (total > 0)
     return jnp.where(known, jnp.maximum(sums / total.astype(x.dtype), 0), jnp.nan)
 
@@ -58,53 +61,90 @@ def _digamma_table(n: int, dtype) -> Float[Array, "n1"]:
     return digamma(jnp.arange(n + 1, dtype=dtype).at[0].set(1)).at[0].set(0)
 
 
-def _samples_within(row: Float[Array, "n"], label: Int[Array, "n"], k: int) -> Int[Array, "n"]:
-    """m_i, itself included, for the samples in the order of class and then value."""
+def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> Int[Array, "n"]:
+    """m_i, itself included; samples stand class by class, and those of a class by value."""
     n = row.shape[0]
     rising = sort_last(row)
-    # A class and a place in one integer: sorted, the values of each class in rising order.
-    order = lax.sort(label * n + first_places(rising, row), is_stable=False)
-    own = order // n
-    value = at(rising, order - n * own)
-    return _count_within(rising, value, _kth_distance(value, own, k))
+    # A class and a place in one integer, whose order is the one we want.
+    order = lax.sort(group * n + first_places(rising, row), is_stable=False)
+    value = at(rising, order - n * group)
+    radius, _ = _kth_distance(value, group, k)
+    return _count_within(lambda i: at(rising, i), n, value, radius)
 
 
-def _kth_distance(value: Float[Array, "n"], own: Int[Array, "n"], k: int) -> Float[Array, "n"]:
+def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> Int[Array, "n"]:
+    """The same for two classes in three quarters of the time.
+
+    With −∞ before and +∞ behind it, a class that is sorted stays where it is; so many equal numbers
+    cost little, and both sorts hardly more than that of all. Each sample is then looked for in the
+    other class; in its own, its neighbours are known.
+    """
+    n, infinity = row.shape[0], jnp.full_like(row, jnp.inf)
+    zero = sort_last(jnp.where(group == 0, row, infinity))
+    one = sort_last(jnp.where(group == 1, row, jnp.where(group < 1, -infinity, infinity)))
+    value = jnp.where(group == 0, zero, jnp.where(group == 1, one, infinity))
+    radius, own = _kth_distance(value, group, k)
+    both = jnp.concat([zero, one])
+
+    def count_in(c):
+        return _count_within(lambda i: at(both, n * c + i), n, value, radius)
+
+    is_one = (group == 1).astype(jnp.int32)
+    # Of equal values there may be more than k, beyond the neighbours: a loop of at most one turn,
+    # for `cond` would take it always under `vmap`. It asks for its state, lest XLA move it out.
+    _, own = lax.while_loop(
+        lambda state: state[0],
+        lambda state: (~state[0], count_in(jnp.where(state[0], is_one, 0))),
+        (jnp.any(radius == 0), own),
+    )
+    return own + count_in(1 - is_one)
+
+
+def _kth_distance(
+    value: Float[Array, "n"], own: Int[Array, "n"], k: int
+) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
     """To the k-th neighbour in a group of sorted values, or to the farthest of fewer.
 
-    The nearest k and the value itself stand in a row: the narrowest of k + 1 such windows.
+    The nearest k and the value itself stand in a row: the narrowest of k + 1 such windows. The
+    second answer is how many of the group are nearer, itself included, where that distance is not
+    0.
     """
     n = value.shape[0]
     padded = jnp.pad(value, k, constant_values=jnp.nan)
     group = jnp.pad(own, k, constant_values=-1)
 
-    def away(shift, otherwise):
+    def away(shift):
         same = group[k + shift : n + k + shift] == own
-        return jnp.where(same, jnp.abs(padded[k + shift : n + k + shift] - value), otherwise)
+        return jnp.where(same, jnp.abs(padded[k + shift : n + k + shift] - value), jnp.inf)
 
-    distance = {shift: away(shift, jnp.inf) for shift in range(-k, k + 1)}
+    distance = {shift: away(shift) for shift in range(-k, k + 1)}
     windows = [jnp.maximum(distance[-j], distance[k - j]) for j in range(k + 1)]
     near = functools.reduce(jnp.minimum, windows)
     # A group without k others stands within k places as a whole.
-    farthest = functools.reduce(jnp.maximum, (away(shift, 0.0) for shift in range(-k, k + 1)))
-    return jnp.where(jnp.isinf(near), farthest, near)
+    finite = [jnp.where(jnp.isinf(d), 0, d) for d in distance.values()]
+    radius = jnp.where(jnp.isinf(near), functools.reduce(jnp.maximum, finite), near)
+    return radius, sum((d < radius).astype(jnp.int32) for d in distance.values())
 
 
 def _count_within(
-    rising: Float[Array, "n"], value: Float[Array, "m"], radius: Float[Array, "m"], ratio=1.0
+    pick: Callable[[Int[Array, "m"]], Float[Array, "m"]],
+    n: int,
+    value: Float[Array, "m"],
+    radius: Float[Array, "m"],
+    ratio=1.0,
 ) -> Int[Array, "m"]:
-    """How many of a sorted row are nearer than a radius to a value; its equals always are.
+    """How many of n numbers are nearer than a radius to a value; its equals always are.
 
-    Distances are `ratio` times the differences.
+    `pick` gives each value the number that it asks for, of a row in rising order. Distances are
+    `ratio` times the differences.
     """
-    n = rising.shape[0]
 
     def before(i):
-        other = at(rising, i)
+        other = pick(i)
         return (other < value) & (ratio * (value - other) >= radius)
 
     def up_to(i):
-        other = at(rising, i)
+        other = pick(i)
         return (other <= value) | (ratio * (other - value) < radius)
 
     return count_leading(up_to, n, value.shape) - count_leading(before, n, value.shape)
@@ -137,11 +177,11 @@ def with_target(
         # Differences are multiplied and not the values, which would part distances that tie.
         radius = _kth_distance_in_plane(row, y, ratio, present, k)
         x_rising = sort_last(jnp.where(present, row, jnp.inf))
-        along = _count_within(x_rising, row, radius, ratio)
-        across = _count_within(y_rising, y, radius, jnp.ones_like(ratio))
+        along = _count_within(lambda i: at(x_rising, i), n, row, radius, ratio)
+        across = _count_within(lambda i: at(y_rising, i), n, y, radius)
         return jnp.sum(jnp.where(present, at(psi, along) + at(psi, across), 0))
 
-    sums = map_features(one, (x.T, ratio), n)
+    sums = map_sorting(one, (x.T, ratio), n)
     score = psi[number] + psi[min(k, n)] - sums / number.astype(x.dtype)
     known = jnp.isfinite(scale) & jnp.isfinite(y_scale) & (number > k)
     varies = (scale > 0) & (y_scale > 0)

@@ -60,7 +60,7 @@ def mutual_information_score(
 
     **Derivatives** none: a function of ranks and counts.
 
-    **Cost** "knn": two sorts and three bisections a feature. "binned": one sort and O(n C
+    **Cost** "knn": sorts and bisections, O(n log n) a feature. "binned": one sort and O(n C
     num_bins). Memory of a chunk of features.
 
     **Reference** Ross, *Mutual information between discrete and continuous data sets*, 2014.
