@@ -10,6 +10,7 @@ from jaxfs import transport as transport
 from jaxfs._types import Median as Median
 from jaxfs._types import Percentile as Percentile
 from jaxfs._types import Selection as Selection
+from jaxfs.methods._combine import combine_scores as combine_scores
 from jaxfs.methods.dirichlet import DirichletResult as DirichletResult
 from jaxfs.methods.dirichlet import DirichletSelector as DirichletSelector
 from jaxfs.methods.dirichlet import FeatureGates as FeatureGates
@@ -17,10 +18,20 @@ from jaxfs.methods.dirichlet import KNNGraph as KNNGraph
 from jaxfs.methods.dirichlet import KNNGraphLearner as KNNGraphLearner
 from jaxfs.methods.dirichlet import UniqueFeatureSelector as UniqueFeatureSelector
 from jaxfs.methods.dirichlet import fit_dirichlet_selector as fit_dirichlet_selector
+from jaxfs.methods.filters import anova_score as anova_score
+from jaxfs.methods.filters import chi2_score as chi2_score
+from jaxfs.methods.filters import f_regression_score as f_regression_score
+from jaxfs.methods.filters import fisher_score as fisher_score
+from jaxfs.methods.filters import gini_score as gini_score
+from jaxfs.methods.filters import pearson_score as pearson_score
+from jaxfs.methods.filters import t_score as t_score
+from jaxfs.methods.filters import variance_score as variance_score
 from jaxfs.methods.gaussian import gc_objective as gc_objective
 from jaxfs.methods.gaussian import gc_select as gc_select
 from jaxfs.methods.gaussian import gkl_objective as gkl_objective
 from jaxfs.methods.gaussian import gkl_select as gkl_select
+from jaxfs.methods.information import (
+from jaxfs.methods.information import mutual_information_score as mutual_information_score
 from jaxfs.methods.manifest import ManifestOperators as ManifestOperators
 from jaxfs.methods.manifest import manifest_from_kernels as manifest_from_kernels
 from jaxfs.methods.manifest import manifest_multiclass_score as manifest_multiclass_score
@@ -28,6 +39,7 @@ from jaxfs.methods.manifest import manifest_operators as manifest_operators
 from jaxfs.methods.manifest import manifest_score as manifest_score
 from jaxfs.methods.spectral import laplacian_score as laplacian_score
 from jaxfs.methods.spectral import mcfs_score as mcfs_score
+from jaxfs.methods.spectral import spec_score as spec_score
 from jaxfs.methods.ssfs import SSFSResult as SSFSResult
 from jaxfs.methods.ssfs import ssfs as ssfs
 from jaxfs.transport import SoftKNN as SoftKNN

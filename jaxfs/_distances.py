@@ -82,12 +82,12 @@ def _coarse_mean(x: Float[Array, "n p"], weights: Float[Array, "#n #p"], axis: i
     mean = _mean(x, weights, axis)
     mean = mean + _mean(x - mean, weights, axis)  # which removes the rounding of the first
     deviation = jnp.sqrt(_mean(jnp.square(x - mean), weights, axis))
-    grid = _power_of_two(deviation)
+    grid = power_of_two(deviation)
     coarse = jnp.round(mean / jnp.where(grid == 0, jnp.ones_like(grid), grid)) * grid
     return jnp.where(grid == 0, mean, coarse)
 
 
-def _power_of_two(x: Array) -> Array:
+def power_of_two(x: Array) -> Array:
     """The largest power of two up to x, and 0 for 0: the float's exponent without its digits."""
     kind, exponent = (
         (jnp.int32, 0x7F800000) if x.dtype == jnp.float32 else (jnp.int64, 0x7FF0000000000000)

@@ -4,6 +4,7 @@ XLA sorts slowly on CPU (two dozen times NumPy's time, and float64 `top_k` is a 
 questions asked here need none: which value has a given rank, and which are the k smallest of a row.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -185,3 +186,54 @@ def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[
     start = (jnp.min(groups, axis=1), jnp.asarray(-jnp.inf, values.dtype), jnp.asarray(-1))
     _, (found, indices) = lax.scan(take, start, length=k)
     return found, jnp.where(jnp.isinf(found), -1, indices)
+
+
+# ---- Sorted rows, and counting in them ----------------------------------------------------------
+
+
+def sort_last(values: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+    """Values in rising order along the last axis, NaN last; constants to differentiation.
+
+    XLA sorts integers several times faster than floats on CPU: their bits are sorted.
+    """
+    return _from_key(lax.sort(_key(lax.stop_gradient(values)), is_stable=False), values.dtype)
+
+
+def _key(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
+    """Floats as integers in the same order; −0 is 0, and NaN the largest."""
+    integer = jnp.int32 if values.dtype == jnp.float32 else jnp.int64
+    values = jnp.where(values == 0, jnp.zeros_like(values), values)
+    bits = lax.bitcast_convert_type(values, integer)
+    largest = jnp.iinfo(integer).max
+    return jnp.where(jnp.isnan(values), largest, jnp.where(bits < 0, bits ^ largest, bits))
+
+
+def _from_key(key: Int[Array, "*s"], dtype) -> Float[Array, "*s"]:
+    return lax.bitcast_convert_type(jnp.where(key < 0, key ^ jnp.iinfo(key.dtype).max, key), dtype)
+
+
+def count_leading(
+    holds: Callable[[Int[Array, "*s"]], Bool[Array, "*s"]], n: int, shape: tuple[int, ...]
+) -> Int[Array, "*s"]:
+    """How many of the places 0 … n − 1 come before the first where a condition fails.
+
+    A binary search for every entry of an array of `shape`: `holds` tells, of one place an entry,
+    whether the condition does, and must be true up to some place and false from there on.
+    """
+
+    def step(i, found):
+        ahead = found + lax.shift_right_logical(jnp.int32(1 << n.bit_length() - 1), jnp.int32(i))
+        return jnp.where((ahead <= n) & holds(jnp.minimum(ahead, n) - 1), ahead, found)
+
+    return lax.fori_loop(0, n.bit_length(), step, jnp.zeros(shape, jnp.int32))
+
+
+def at(row: Array, places: Int[Array, "*s"]) -> Array:
+    """`row[places]` of places that are known to be there: no check in the innermost loop."""
+    return row.at[places].get(mode="promise_in_bounds")
+
+
+def first_places(rising: Float[Array, "n"], values: Float[Array, "m"]) -> Int[Array, "m"]:
+    """How many of a sorted row are smaller than each value; for NaN, as many as are not."""
+    key, rising_key = _key(values), _key(rising)
+    return count_leading(lambda i: at(rising_key, i) < key, rising.shape[0], values.shape)

@@ -41,10 +41,48 @@ def supervised(score, **options):
     return call
 
 
+def with_target(score, **options):
+    """`score(x, y, weights=…)`: the codes of two classes are numbers too."""
+
+    def call(x, y=Y, weights=None):
+        return score(x, y, weights=weights, **options)
+
+    return call
+
+
+def counting(score):
+    """For what counts: data without negative values, and text, which is to be refused."""
+
+    def call(x, y=Y, weights=None):
+        numeric = getattr(x.dtype, "kind", "f") != "U"
+        return score(x + 100 if numeric else x, y, num_classes=2, weights=weights)
+
+    return call
+
+
+def combined(x, y=Y, weights=None):
+    options = {"num_classes": 2, "weights": weights}
+    return jaxfs.combine_scores(jaxfs.fisher_score(x, y, **options), jaxfs.t_score(x, y, **options))
+
+
 SCORES = {
     "manifest_score": two_classes(jaxfs.manifest_score),
     "manifest_score spsd": two_classes(jaxfs.manifest_score, geometry="spsd", rank=3),
     "manifest_multiclass_score": supervised(jaxfs.manifest_multiclass_score),
+    "fisher_score": supervised(jaxfs.fisher_score),
+    "anova_score": supervised(jaxfs.anova_score),
+    "t_score": supervised(jaxfs.t_score),
+    "chi2_score": counting(jaxfs.chi2_score),
+    "pearson_score": with_target(jaxfs.pearson_score),
+    "f_regression_score": with_target(jaxfs.f_regression_score),
+    "combine_scores": combined,
+}
+#: Functions of ranks and counts, which have no derivative.
+BY_RANK = {
+    "gini_score": supervised(jaxfs.gini_score),
+    "mutual_information_score binned": supervised(
+        jaxfs.mutual_information_score, estimator="binned", num_bins=2
+    ),
 }
 
 
@@ -79,20 +117,32 @@ def ssfs_scores(x, **options):
 
 
 WITH_GRADIENTS = SCORES | {
+    "variance_score": lambda x, y=None, weights=None: jaxfs.variance_score(x, weights=weights),
     "laplacian_score": unsupervised(jaxfs.laplacian_score),
     "laplacian_score adaptive": unsupervised(jaxfs.laplacian_score, graph="adaptive"),
 }
-ALL_SCORES = WITH_GRADIENTS | {
-    "mcfs_score": unsupervised(jaxfs.mcfs_score, num_clusters=2, num_nonzero=3),
-    "ssfs": unsupervised(ssfs_scores),
-}
+ALL_SCORES = (
+    WITH_GRADIENTS
+    | BY_RANK
+    | {
+        "spec_score phi1": unsupervised(jaxfs.spec_score, ranking="phi1"),
+        "mutual_information_score": supervised(jaxfs.mutual_information_score),
+        "mutual_information_regression_score": with_target(
+            jaxfs.mutual_information_regression_score
+        ),
+        "mcfs_score": unsupervised(jaxfs.mcfs_score, num_clusters=2, num_nonzero=3),
+        "ssfs": unsupervised(ssfs_scores),
+    }
+)
 EVERYTHING = ALL_SCORES | SELECTORS
-WEIGHTED = SCORES | SELECTORS
+WEIGHTED = SCORES | BY_RANK | SELECTORS
 
 every_selector = pytest.mark.parametrize("select", SELECTORS.values(), ids=SELECTORS.keys())
 everything = pytest.mark.parametrize("score", EVERYTHING.values(), ids=EVERYTHING.keys())
 every_score = pytest.mark.parametrize("score", ALL_SCORES.values(), ids=ALL_SCORES.keys())
-every_supervised = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES.keys())
+every_supervised = pytest.mark.parametrize(
+    "score", (SCORES | BY_RANK).values(), ids=(SCORES | BY_RANK).keys()
+)
 every_weighted = pytest.mark.parametrize("score", WEIGHTED.values(), ids=WEIGHTED.keys())
 every_smooth = pytest.mark.parametrize("score", WITH_GRADIENTS.values(), ids=WITH_GRADIENTS.keys())
 both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,4 +1,4 @@
-"""The Laplacian score and MCFS against literal NumPy and scikit-learn."""
+"""The Laplacian score, SPEC and MCFS against literal NumPy and scikit-learn."""
 
 import functools
 
@@ -55,6 +55,48 @@ def test_laplacian_score(graph, dtype):
         assert set(np.argsort(got)[-2:]) == {0, 1}
 
 
+SPEC = [("phi1", 1, None), ("phi1", 3, None), ("phi2", 2, None), ("phi3", 1, 4), ("phi3", 2, N)]
+
+
+@pytest.mark.parametrize(("ranking", "power", "k"), SPEC)
+def test_spec_score(ranking, power, k):
+    """The paper's sums over eigenpairs; features off their mean, which φ₁ and φ₃ see."""
+    x = data() + np.linspace(-1, 2, P)
+    w = weights(x, "heat")
+    degree = w.sum(axis=1)
+    values, vectors = np.linalg.eigh(np.eye(N) - w / np.sqrt(np.outer(degree, degree)))
+    expected = []
+    for f in x.T:
+        f = np.sqrt(degree) * f
+        a = (vectors.T @ (f / np.linalg.norm(f))) ** 2
+        phi1 = sum(values**power * a)
+        phi3 = sum((2**power - values[1:k] ** power) * a[1:k])
+        phi = {"phi1": phi1, "phi2": phi1 / (1 - a[0]), "phi3": phi3}[ranking] / 2**power
+        expected.append(phi if ranking == "phi3" else 1 - phi)
+    options = {"ranking": ranking, "power": power, "num_eigenvectors": k}
+    assert_close(jaxfs.spec_score(x, **options), expected, 1e-11)
+    assert_close(jaxfs.spec_score(x.astype("float32"), **options), expected, 1e-4)
+
+
+def test_spec_and_the_laplacian_score():
+    """φ₂ is the Laplacian score; a constant feature, the best by φ₁, and padding have no say."""
+    x = np.concatenate([data(), np.full((N, 1), 1 / 3)], axis=1)
+    assert_close(jaxfs.spec_score(x), jaxfs.laplacian_score(x), 1e-13)
+    padded = np.concatenate([x, np.full((2, P + 1), np.nan)])
+    for options in ({"ranking": "phi1"}, {"ranking": "phi3", "num_eigenvectors": 3}):
+        score = jaxfs.spec_score(x, **options)
+        assert score[P] == 0
+        assert_close(jaxfs.spec_score(padded, mask=np.arange(N + 2) < N, **options), score, 1e-10)
+    with pytest.raises(
+        ValueError, match='num_eigenvectors must be given exactly if ranking="phi3"'
+    ):
+        jaxfs.spec_score(x, num_eigenvectors=2)
+    with pytest.raises(
+        ValueError, match="ranking must be one of 'phi1', 'phi2', 'phi3', got 'phi'"
+    ):
+        jaxfs.spec_score(x, ranking="phi")
+
+
 @both_graphs
 @both_dtypes
 def test_mcfs_score(graph, dtype):
@@ -75,6 +117,14 @@ def test_derivatives(graph):
     assert_derivatives(
         lambda x: jaxfs.laplacian_score(x, graph=graph) @ np.arange(1.0, P + 1),
         data(),
+        rng(1).normal(size=(N, P)),
+    )
+
+
+def test_derivatives_of_spec():
+    assert_derivatives(
+        lambda x: jaxfs.spec_score(x, ranking="phi1", power=3) @ np.arange(1.0, P + 1),
+        data() + 1.0,
         rng(1).normal(size=(N, P)),
     )
 
