@@ -76,6 +76,8 @@ SCORES = {
     "pearson_score": with_target(jaxfs.pearson_score),
     "f_regression_score": with_target(jaxfs.f_regression_score),
     "combine_scores": combined,
+    "relieff_score": supervised(jaxfs.relieff_score, num_neighbors=5),
+    "rrelieff_score": with_target(jaxfs.rrelieff_score, num_neighbors=5),
 }
 #: Functions of ranks and counts, which have no derivative.
 BY_RANK = {

@@ -23,6 +23,7 @@ ORDER = (
     "_medoids",
     "_order",
     "_distances",
+    "_manhattan",
     "_spectral",
     "_functions",
     "_bordered",
