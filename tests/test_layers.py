@@ -58,6 +58,7 @@ ORDER = (
     "methods.information",
     "methods._combine",
     "methods.relief",
+    "methods._redundancy",
     "methods.redundancy",
     "methods.spectral",
     "adaboost",

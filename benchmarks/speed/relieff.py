@@ -5,7 +5,7 @@
 - Madelon (2600 × 500), ten neighbours: at least 20 times as fast as skrebate with the better of one
   process and one a core. Both rank the features alike, Spearman's correlation at least 0.99, if
   skrebate is told that all of them are continuous: by default it takes those of at most ten values
-  (21 here) for categories, and beside categories it counts a difference of a standard deviation as
+  (13 here) for categories, and beside categories it counts a difference of a standard deviation as
   the full range, which is another score.
 - 20 000 × 1000: XLA's temporary memory beyond two copies of the data at most 256 MiB, and one run
   to show that it ends. An array n × n × d would have 3 TB, and n × n alone 3 GB.

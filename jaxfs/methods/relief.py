@@ -19,7 +19,7 @@ Machine Learning 53, 2003: Figures 2 and 3.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ from jaxfs._manhattan import coordinate_chunks, manhattan
 from jaxfs._numerics import matmul, safe_divide
 from jaxfs._order import smallest
 from jaxfs._types import ArrayLike, Scalar
+from jaxfs.methods.filters import classified, targeted
 
 #: So many numbers of temporary memory the default block takes, and so many rows at most: larger
 #: blocks are no faster.
@@ -89,10 +90,8 @@ def relieff_score(
     >>> int(relieff_score(x, y, num_classes=2).argmax())
     2
     """
-    num_classes = _checks.integer(num_classes, "num_classes", low=2)
-    x, w, k = _samples(x, num_neighbors, weights)
-    y = _checks.labels(y, "y", x.shape[0], num_classes)
-    _checks.has_every_class(y, None if weights is None else w, "y", num_classes)
+    x, y, w, num_classes = classified(x, y, num_classes, weights)
+    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=x.shape[0] - 1)
     _check_neighbors(y, w, k, num_classes)
     block = _block_size(block_size, x, num_classes * k)
     return _relieff(x, y, w, num_classes=num_classes, k=k, block=block)
@@ -137,11 +136,9 @@ def rrelieff_score(
     >>> int(rrelieff_score(x, 3 * x[:, 2]).argmax())
     2
     """
-    x, w, k = _samples(x, num_neighbors, weights)
-    y = _checks.real(y, "y", ndim=1).astype(x.dtype)
-    if y.shape != x.shape[:1]:
-        raise _checks.fail("y", f"of shape ({x.shape[0]},), a number a sample", f"shape {y.shape}")
-    if weights is not None and not _checks.is_traced(w) and int(jnp.sum(w > 0)) <= k:
+    x, y, w = targeted(x, y, weights)
+    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=x.shape[0] - 1)
+    if not _checks.is_traced(w) and int(jnp.sum(w > 0)) <= k:
         expected = f"positive for more than num_neighbors = {k} samples"
         raise _checks.fail("weights", expected, int(jnp.sum(w > 0)))
     if sigma is not None:
@@ -315,17 +312,6 @@ def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> _Influence:
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
-
-
-def _samples(x: ArrayLike, num_neighbors: int, weights: ArrayLike | None) -> tuple[Any, Any, int]:
-    x = _checks.real(x, "x", ndim=2)
-    n = x.shape[0]
-    if n < 2 or x.shape[1] < 1:
-        raise _checks.fail("x", "(n, d) with n ≥ 2 samples and d ≥ 1 features", f"{x.shape}")
-    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 1)
-    if weights is None:
-        return x, jnp.ones(n, x.dtype), k
-    return x, _checks.weights(weights, "weights", n, x.dtype), k
 
 
 def _check_neighbors(y: Array, w: Array, k: int, num_classes: int) -> None:

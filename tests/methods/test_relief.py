@@ -123,7 +123,7 @@ def test_bad_input_is_named():
     x = data()
     for call, message in {
         lambda: jaxfs.relieff_score(x, Y, num_classes=3, num_neighbors=0): "in \\[1, 44\\], got 0",
-        lambda: jaxfs.relieff_score(x[:1], Y[:1], num_classes=3): "n ≥ 2 samples",
+        lambda: jaxfs.relieff_score(x, Y, num_classes=3, num_neighbors=N): "\\[1, 44\\], got 45",
         lambda: jaxfs.relieff_score(x, Y, num_classes=1): "num_classes must be at least 2",
         lambda: jaxfs.relieff_score(x, Y > 0, num_classes=2, block_size=0): "block_size must be",
         lambda: jaxfs.rrelieff_score(x, Y[:3]): "y must be of shape \\(45,\\)",
