@@ -190,6 +190,9 @@ def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[
     return found, jnp.where(jnp.isinf(found), -1, indices)
 
 
+# ---- The best -----------------------------------------------------------------------------------
+
+
 def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, ""]:
     """The lowest index among the best of the pool, to rounding; 0 if the pool is empty.
 

@@ -57,6 +57,7 @@ ORDER = (
     "methods._knn_information",
     "methods.information",
     "methods._combine",
+    "methods._relief",
     "methods.relief",
     "methods._redundancy",
     "methods.redundancy",

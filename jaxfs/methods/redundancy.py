@@ -57,11 +57,12 @@ def mrmr_select(
     `objective (k,)`, the criterion by which each was chosen, NaN at −1. There is no saturation:
     `saturated_at` is `num_features`.
 
-    **Numerics** features of relevance 0, constant ones among them, are never chosen; ties, to
-    rounding, go to the lowest index. In the quotient a redundancy counts as at least 0.001, and one
-    whose mean is 1 (a copy of all that was chosen) as infinite: so does the `mrmr-selection`
-    package, whose `mrmr_classif` the defaults are. Any NaN or infinity in `x`: all indices are −1.
-    Every class needs a sample; under `jit` those of labels out of range are as if absent.
+    **Numerics** features of relevance 0, constant ones among them, or of none (F needs more samples
+    than classes) are never chosen; ties, to rounding, go to the lowest index. In the quotient a
+    redundancy counts as at least 0.001, and one whose mean is 1 (a copy of all that was chosen) as
+    infinite: so does the `mrmr-selection` package, whose `mrmr_classif` the defaults are. Any NaN
+    or infinity in `x`: all indices are −1. Every class needs a sample; under `jit` those of labels
+    out of range are as if absent.
 
     **Cost** one pass over `x` for each feature ("mi": O(n d num_bins²)); memory two copies of `x`.
 

@@ -18,20 +18,13 @@ M. Robnik-Šikonja, I. Kononenko, *Theoretical and empirical analysis of ReliefF
 Machine Learning 53, 2003: Figures 2 and 3.
 """
 
-import functools
-from typing import NamedTuple
-
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._manhattan import coordinate_chunks, manhattan
-from jaxfs._numerics import matmul, safe_divide
-from jaxfs._order import smallest
 from jaxfs._types import ArrayLike, Scalar
+from jaxfs.methods import _relief
 from jaxfs.methods.filters import classified, targeted
 
 #: So many numbers of temporary memory the default block takes, and so many rows at most: larger
@@ -50,7 +43,7 @@ def relieff_score(
 ) -> Float[Array, "d"]:
     """How much more each feature differs between near samples of different classes than of one.
 
-    The formula stands above, in the head of this file.
+    The formula stands in the head of `relief.py`.
 
     **Arguments**
 
@@ -94,7 +87,7 @@ def relieff_score(
     k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=x.shape[0] - 1)
     _check_neighbors(y, w, k, num_classes)
     block = _block_size(block_size, x, num_classes * k)
-    return _relieff(x, y, w, num_classes=num_classes, k=k, block=block)
+    return _relief.relieff(x, y, w, num_classes=num_classes, k=k, block=block)
 
 
 def rrelieff_score(
@@ -109,7 +102,7 @@ def rrelieff_score(
     """ReliefF for a target that is a number: do near samples of different targets differ in it?
 
     P(different feature | different target) − P(different feature | same target), among near
-    samples; the formula stands above, in the head of this file.
+    samples; the formula stands in the head of `relief.py`.
 
     **Arguments**
 
@@ -138,177 +131,13 @@ def rrelieff_score(
     """
     x, y, w = targeted(x, y, weights)
     k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=x.shape[0] - 1)
-    if not _checks.is_traced(w) and int(jnp.sum(w > 0)) <= k:
-        expected = f"positive for more than num_neighbors = {k} samples"
-        raise _checks.fail("weights", expected, int(jnp.sum(w > 0)))
+    if not _checks.is_traced(w) and _copies(w).sum() <= k:
+        expected = f"below the {_copies(w).sum():.0f} samples present"
+        raise _checks.fail("num_neighbors", expected, k)
     if sigma is not None:
         _checks.number(sigma, "sigma", low=0, open_low=True, scalar=True)
         sigma = jnp.asarray(sigma, x.dtype)
-    return _rrelieff(x, y, w, sigma, k=k, block=_block_size(block_size, x, k))
-
-
-# ---- The scores ---------------------------------------------------------------------------------
-
-
-@functools.partial(jax.jit, static_argnames=("num_classes", "k", "block"))
-def _relieff(x, y, w, *, num_classes: int, k: int, block: int) -> Float[Array, "d"]:
-    classes = jnp.arange(num_classes, dtype=y.dtype)
-    w = jnp.where((y >= 0) & (y < num_classes), w, 0)
-    members = (y[None] == classes[:, None]) & (w > 0)[None]
-    masses = jnp.sum(jnp.where(members, w[None], 0), axis=1)
-    prior, influence = masses / jnp.sum(masses), _influence(None, k, x.dtype)
-
-    def visit(i, row):
-        own = classes == y[i]
-        rest = 1 - jnp.sum(prior, where=own)
-        sign = jnp.where(own, -1, safe_divide(prior, jnp.broadcast_to(rest, prior.shape)))
-
-        def among(c):
-            near, share = _nearest(i, row, members[c], own[c], w, influence)
-            return near, sign[c] * share
-
-        near, coefficients = lax.map(among, jnp.arange(num_classes))
-        return near.reshape(-1), coefficients.reshape(1, -1)
-
-    data = _data(x, w)
-    return _per_range(data, _sum_of_visits(data, visit, block)[0])[0]
-
-
-@functools.partial(jax.jit, static_argnames=("k", "block"))
-def _rrelieff(x, y, w, sigma, *, k: int, block: int) -> Float[Array, "d"]:
-    present, influence = w > 0, _influence(sigma, k, x.dtype)
-    target = _unit_range(y[:, None], present)
-    tau = jnp.where(present & target.known, y, 0)
-
-    def visit(i, row):
-        near, share = _nearest(i, row, present, jnp.asarray(True), w, influence)
-        change = safe_divide(jnp.abs(tau[i] - tau[near]), jnp.broadcast_to(target.span, near.shape))
-        return near, jnp.stack([share, share * change])
-
-    data = _data(x, w)
-    sums, totals = _sum_of_visits(data, visit, block)
-    per_feature = _per_range(data, sums)
-    n_da, n_dcda, n_dc = per_feature[0], per_feature[1], totals[1]  # all of them over m
-    score = n_dcda / n_dc - safe_divide(n_da - n_dcda, jnp.broadcast_to(1 - n_dc, n_da.shape))
-    score = jnp.where(n_dc == 0, jnp.zeros_like(score), score)
-    return jnp.where(data.scale.known & target.known, score, jnp.nan)
-
-
-# ---- Visits -------------------------------------------------------------------------------------
-
-
-class _Scale(NamedTuple):
-    """The range of every feature over the samples present, and whether all of it is finite."""
-
-    low: Float[Array, "d"]
-    span: Float[Array, "d"]
-    known: Bool[Array, ""]
-
-
-class _Data(NamedTuple):
-    """Samples as they came, their ranges, and their features in [0, 1] to take distances of."""
-
-    x: Float[Array, "n d"]
-    w: Float[Array, "n"]
-    scale: _Scale
-    chunks: Float[Array, "c u n"]
-
-
-def _unit_range(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> _Scale:
-    there = present[:, None]
-    low = jnp.min(jnp.where(there, x, jnp.inf), axis=0)
-    span = jnp.max(jnp.where(there, x, -jnp.inf), axis=0) - low
-    known = jnp.all(jnp.isfinite(span)) & jnp.all(jnp.isfinite(x) | ~there)
-    return _Scale(low, span, known)
-
-
-def _data(x: Float[Array, "n d"], w: Float[Array, "n"]) -> _Data:
-    scale = _unit_range(x, w > 0)
-    usable = (w > 0)[:, None] & scale.known
-    x = jnp.where(usable, x, 0)
-    away = jnp.where(usable, x - scale.low[None], 0)
-    z = lax.stop_gradient(safe_divide(away, jnp.broadcast_to(scale.span[None], x.shape)))
-    return _Data(x, w, scale, coordinate_chunks(z))
-
-
-def _per_range(data: _Data, sums: Float[Array, "r d"]) -> Float[Array, "r d"]:
-    """Sums of differences in units of the ranges; NaN where these are not known."""
-    known = jnp.where(data.scale.known, sums, jnp.nan)
-    return safe_divide(known, jnp.broadcast_to(data.scale.span[None], sums.shape))
-
-
-def _sum_of_visits(data: _Data, visit, block: int) -> tuple[Float[Array, "r d"], Float[Array, "r"]]:
-    """Σ_i w_i/m Σ_j c_rj |x_i − x_j|, j over q samples near i; and the same without differences.
-
-    `visit(i, row)` takes a sample and its distances to all, and gives indices `(q,)` and their
-    coefficients `(r, q)`.
-    """
-    n = data.w.shape[0]
-    mass = data.w / jnp.sum(data.w)
-
-    @jax.checkpoint  # keep no block's differences for the backward pass
-    def sums(places):
-        # The last block is filled up with samples that were visited already, without mass.
-        i = places % n
-        near, c = jax.vmap(visit)(i, manhattan(data.chunks[:, :, i], data.chunks))
-        c = jnp.where(places < n, mass[i], 0)[:, None, None] * c
-        c = jnp.permute_dims(c, (1, 0, 2)).reshape(c.shape[1], -1)
-        gaps = jnp.abs(data.x[i][:, None] - data.x[near])
-        return matmul(c, gaps.reshape(-1, gaps.shape[-1])), jnp.sum(c, axis=1)
-
-    parts = lax.map(sums, jnp.arange(n + -n % block).reshape(-1, block))
-    return jax.tree.map(lambda a: jnp.sum(a, axis=0), parts)
-
-
-def _nearest(
-    i: Int[Array, ""],
-    row: Float[Array, "n"],
-    members: Bool[Array, "n"],
-    own: Bool[Array, ""],
-    w: Float[Array, "n"],
-    influence,
-) -> tuple[Int[Array, "k"], Float[Array, "k"]]:
-    """The k nearest of some samples to sample i, and the share of each in their influence.
-
-    Those that are missing are i itself, without a share. Copies of i, where it is one of the
-    samples, come before all others: they have a share, of which no difference is left.
-    """
-    others = members & (jnp.arange(members.shape[0]) != i)
-    near = smallest(jnp.where(others, row, jnp.inf), influence.k)[1]
-    number = jnp.where(near >= 0, w[near], 0)
-    copies = jnp.where(own, jnp.maximum(w[i] - 1, 0), 0)
-    up_to = copies + jnp.cumsum(number)
-    share = influence(up_to) - influence(up_to - number)
-    whole = jnp.broadcast_to(influence(up_to[-1]), share.shape)
-    return jnp.where(near < 0, i, near), safe_divide(share, whole)
-
-
-class _Influence(NamedTuple):
-    """What the first r neighbours weigh together: Σ_{t ≤ r} exp(−(t/σ)²), in units of the first.
-
-    Between whole r it is linear, and beyond k constant.
-    """
-
-    sums: Float[Array, "k1"]
-
-    @property
-    def k(self) -> int:
-        return self.sums.shape[0] - 1
-
-    def __call__(self, r: Float[Array, "*s"]) -> Float[Array, "*s"]:
-        r = jnp.clip(r, 0, self.k)
-        whole = jnp.minimum(r.astype(jnp.int32), self.k - 1)
-        first = self.sums[whole]
-        return first + (r - whole.astype(r.dtype)) * (self.sums[whole + 1] - first)
-
-
-def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> _Influence:
-    rank = jnp.arange(1, k + 1, dtype=dtype)
-    if sigma is None:
-        each = jnp.ones_like(rank)
-    else:
-        each = jnp.exp((1 - rank**2) / jnp.where(sigma > 0, sigma, jnp.nan) ** 2)
-    return _Influence(jnp.pad(jnp.cumsum(each), (1, 0)))
+    return _relief.rrelieff(x, y, w, sigma, k=k, block=_block_size(block_size, x, k))
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -318,12 +147,16 @@ def _check_neighbors(y: Array, w: Array, k: int, num_classes: int) -> None:
     """Every class has k neighbours for each of its samples, when that can be known."""
     if _checks.is_traced(y) or _checks.is_traced(w):
         return
-    copies = np.where(np.asarray(w) > 0, np.maximum(np.asarray(w), 1), 0)
-    counts = np.bincount(np.asarray(y), weights=copies, minlength=num_classes)
+    counts = np.bincount(np.asarray(y), weights=_copies(w), minlength=num_classes)
     if np.any(counts <= k):
         c = int(np.argmin(counts))
         expected = f"below the {counts[c]:.0f} samples of class {c}"
         raise _checks.fail("num_neighbors", expected, k)
+
+
+def _copies(w: Array) -> np.ndarray:
+    """How many neighbours a sample can be: its weight, and a fractional one is one."""
+    return np.where(np.asarray(w) > 0, np.maximum(np.asarray(w), 1), 0)
 
 
 def _block_size(block_size: int | None, x: Array, num_near: int) -> int:
