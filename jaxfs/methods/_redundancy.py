@@ -93,6 +93,14 @@ def _symmetrical_uncertainty(counts: Float[Array, "d a m"]) -> Float[Array, "d"]
     return jnp.minimum(safe_divide(2 * _bins.mutual_information(counts), entropies), 1)
 
 
+def _unit_columns(m: _moments.ClassMoments, y, w) -> Float[Array, "n d"]:
+    """Features whose products are their correlations: about their means, of length 1, or 0."""
+    away = m.residuals + m.means[jnp.clip(y, 0, m.mass.shape[0] - 1)]
+    squares = m.between + m.within
+    scale = safe_divide(jnp.ones_like(squares), safe_sqrt(squares))
+    return safe_sqrt(w)[:, None] * away * scale[None]
+
+
 # ---- The selectors ------------------------------------------------------------------------------
 
 _BINNED = ("num_features", "num_classes", "num_bins", "binning")
@@ -106,14 +114,13 @@ def mrmr(
     w, known = _present(x, y, w, num_classes)
     if "mi" in (relevance, redundancy):
         binned = _Binned(x, y, w, num_classes, num_bins, binning)
+    m = _moments.class_moments(x, y, w, num_classes)
     if relevance == "f":
-        relevant = _moments.anova(x, y, w, num_classes)
+        relevant = _moments.f_statistic(m)
     else:
         relevant = _bins.mutual_information(binned.with_class())
     if redundancy == "pearson":
-        m = _moments.moments(x, w)
-        units = safe_divide(m.residuals, jnp.broadcast_to(safe_sqrt(m.within)[None], x.shape))
-        units = units * safe_sqrt(w)[:, None]
+        units = _unit_columns(m, y, w)
 
         def shared(i):
             return jnp.abs(matmul(units[:, i][None], units)[0])
