@@ -37,6 +37,13 @@ from jaxfs.methods.manifest import manifest_from_kernels as manifest_from_kernel
 from jaxfs.methods.manifest import manifest_multiclass_score as manifest_multiclass_score
 from jaxfs.methods.manifest import manifest_operators as manifest_operators
 from jaxfs.methods.manifest import manifest_score as manifest_score
+from jaxfs.methods.redundancy import cfs_select as cfs_select
+from jaxfs.methods.redundancy import cmim_select as cmim_select
+from jaxfs.methods.redundancy import fcbf_select as fcbf_select
+from jaxfs.methods.redundancy import jmi_select as jmi_select
+from jaxfs.methods.redundancy import mrmr_select as mrmr_select
+from jaxfs.methods.relief import relieff_score as relieff_score
+from jaxfs.methods.relief import rrelieff_score as rrelieff_score
 from jaxfs.methods.spectral import laplacian_score as laplacian_score
 from jaxfs.methods.spectral import mcfs_score as mcfs_score
 from jaxfs.methods.spectral import spec_score as spec_score

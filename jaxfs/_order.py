@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxfs._numerics import eps
+
 # ---- The value of a given rank ------------------------------------------------------------------
 
 
@@ -186,6 +188,22 @@ def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[
     start = (jnp.min(groups, axis=1), jnp.asarray(-jnp.inf, values.dtype), jnp.asarray(-1))
     _, (found, indices) = lax.scan(take, start, length=k)
     return found, jnp.where(jnp.isinf(found), -1, indices)
+
+
+# ---- The best -----------------------------------------------------------------------------------
+
+
+def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, ""]:
+    """The lowest index among the best of the pool, to rounding; 0 if the pool is empty.
+
+    The first of `ranks` orders, the next those that it does not tell apart.
+    """
+    for rank in ranks:
+        rank = jnp.where(pool, rank, -jnp.inf)
+        top = jnp.max(rank)
+        rounding = jnp.where(jnp.isinf(top), 0, 4 * eps(rank.dtype) * (1 + jnp.abs(top)))
+        pool = pool & (rank >= top - rounding)
+    return jnp.argmax(pool).astype(jnp.int32)
 
 
 # ---- Sorted rows, and counting in them ----------------------------------------------------------

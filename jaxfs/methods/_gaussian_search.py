@@ -10,6 +10,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import eps, matmul
+from jaxfs._order import first_best
 from jaxfs._types import Selection
 from jaxfs.methods import _gaussian
 from jaxfs.methods._gaussian import Factor, Groups, Moments, column
@@ -101,7 +102,7 @@ def _choose(s: _Search, step, initial, left, goes_on, any_fresh, value, *ranks):
     d = left.shape[0]
     pool = left & ~(s.copies & any_fresh)
     given = initial[step]
-    i = jnp.where(given >= 0, jnp.clip(given, 0, d - 1), _first_best(pool, *ranks))
+    i = jnp.where(given >= 0, jnp.clip(given, 0, d - 1), first_best(pool, *ranks))
     kept = (given >= 0) & (given < d) & ~column(s.chosen, i)
     found = jnp.where(given >= 0, kept, goes_on) & s.alive
     noted = jnp.where(found, column(value, i), jnp.nan)
@@ -112,15 +113,6 @@ def _choose(s: _Search, step, initial, left, goes_on, any_fresh, value, *ranks):
         alive=found,
     )
     return i, s
-
-
-def _first_best(pool, *ranks):
-    """The lowest index among the best, to rounding."""
-    for rank in ranks:
-        rank = jnp.where(pool, rank, -jnp.inf)
-        top = jnp.max(rank)
-        pool = pool & (rank >= top - 4 * eps(rank.dtype) * (1 + jnp.abs(top)))
-    return jnp.argmax(pool).astype(jnp.int32)
 
 
 def _independent(f: Factor, variances, priors) -> Bool[Array, "d"]:

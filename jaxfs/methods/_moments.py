@@ -109,8 +109,12 @@ def fisher(x, y, w, num_classes: int) -> Float[Array, "d"]:
 
 @functools.partial(jax.jit, static_argnums=3)
 def anova(x, y, w, num_classes: int) -> Float[Array, "d"]:
-    m = class_moments(x, y, w, num_classes)
-    classes = jnp.sum(m.mass > 0, dtype=x.dtype)
+    return f_statistic(class_moments(x, y, w, num_classes))
+
+
+def f_statistic(m: ClassMoments) -> Float[Array, "d"]:
+    """The F of a one-way analysis of variance."""
+    classes = jnp.sum(m.mass > 0, dtype=m.mass.dtype)
     freedom = jnp.sum(m.mass) - classes
     f = quotient(m.between, m.within) * (freedom / (classes - 1))
     return jnp.where((freedom > 0) & (classes > 1), f, jnp.nan)
