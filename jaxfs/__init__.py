@@ -31,6 +31,8 @@ from jaxfs.methods.gaussian import gc_select as gc_select
 from jaxfs.methods.gaussian import gkl_objective as gkl_objective
 from jaxfs.methods.gaussian import gkl_select as gkl_select
 from jaxfs.methods.information import (
+    mutual_information_regression_score as mutual_information_regression_score,
+)
 from jaxfs.methods.information import mutual_information_score as mutual_information_score
 from jaxfs.methods.manifest import ManifestOperators as ManifestOperators
 from jaxfs.methods.manifest import manifest_from_kernels as manifest_from_kernels
