@@ -65,6 +65,7 @@ ORDER = (
     "methods._redundancy",
     "methods.redundancy",
     "methods.spectral",
+    "_stumps",
     "adaboost",
     "evaluate",
     "distributed",

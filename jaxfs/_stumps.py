@@ -1,0 +1,129 @@
+"""The best threshold stump under given weights: the search of `adaboost.py`.
+
+A cut of a feature parts the samples into those below a threshold θ and the others. Weights are
+whole numbers, of which all sums are exact: cuts that part the samples alike are equally good, and
+the first of them, by feature and then by threshold, is taken.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs._numerics import matmul, safe_divide
+
+
+class Problem(NamedTuple):
+    """Features `columns (d, n)`, classes `member (C, n)`, samples and features that are there."""
+
+    columns: Float[Array, "d n"]
+    member: Bool[Array, "c n"]
+    present: Bool[Array, "n"]
+    chosen: Bool[Array, "d"]
+    criterion: str
+
+
+#: Of whole weights `(n,)`, the feature and the threshold of the best cut.
+Search = Callable[[Float[Array, "n"]], tuple[Int[Array, ""], Float[Array, ""]]]
+
+
+def given(p: Problem, thresholds: Float[Array, "d m"]) -> Search:
+    """θ from a list: which sample is below which is a matrix, and the sums are a product."""
+    d, m = thresholds.shape
+    below = ~(p.columns[:, None, :] >= thresholds[:, :, None])
+    below = jnp.matrix_transpose(below.reshape(d * m, -1).astype(p.columns.dtype))
+    allowed = (p.chosen[:, None] & ~jnp.isnan(thresholds)).reshape(d * m)
+
+    def search(whole):
+        classes = jnp.where(p.member, whole[None], 0)
+        worth = _worth(matmul(classes, below), jnp.sum(classes, axis=1), p.criterion)
+        best = jnp.argmax(jnp.where(allowed, worth, -jnp.inf)).astype(jnp.int32)
+        return best // m, thresholds.reshape(d * m)[best]
+
+    return search
+
+
+def halfway(p: Problem) -> Search:
+    """θ between any two neighbouring values: samples are sorted once, the sums run along them.
+
+    All samples are sorted, present or not: under `vmap` over weights the order is shared. Those
+    absent only repeat a cut.
+    """
+    values, order = _sort(jnp.where(jnp.isnan(p.columns), 0, p.columns))
+    codes = jnp.argmax(p.member, axis=0).astype(jnp.int32)[order]
+    c, d = p.member.shape[0], p.columns.shape[0]
+    class_codes = jnp.arange(c, dtype=jnp.int32)[:, None]
+    last = jnp.ones((1, d), bool)  # nothing above: the stump says one class
+    between = jnp.concat([values[1:] > values[:-1], last])
+
+    def search(whole):
+        total = jnp.sum(jnp.where(p.member, whole[None], 0), axis=1)
+
+        def add(state, row):
+            below, best, place = state
+            here, samples, code, cut = row
+            weight = whole.at[samples].get(mode="promise_in_bounds")
+            below = below + jnp.where(code[None] == class_codes, weight[None], 0)
+            # With only absent samples below, a cut would depend on what those hold.
+            worth = _worth(below, total, p.criterion)
+            better = cut & jnp.any(below > 0, axis=0) & (worth > best)
+            return (below, jnp.where(better, worth, best), jnp.where(better, here, place)), None
+
+        nothing = jnp.full(d, -jnp.inf, values.dtype)
+        start = jnp.zeros((c, d), values.dtype), nothing, nothing
+        (_, best, place), _ = lax.scan(add, start, (values, order, codes, between))
+        feature = jnp.argmax(jnp.where(p.chosen, best, -jnp.inf)).astype(jnp.int32)
+        return feature, _middle(p.columns[feature], place[feature], p.present)
+
+    return search
+
+
+def _sort(columns: Float[Array, "d n"]) -> tuple[Float[Array, "n d"], Int[Array, "n d"]]:
+    """The rising values of every feature, and whose they are; a row for each place."""
+    index = lax.broadcasted_iota(jnp.int32, columns.shape, 1)
+    values, order = lax.sort((columns, index), dimension=1, num_keys=1, is_stable=True)
+    return jnp.matrix_transpose(values), jnp.matrix_transpose(order)
+
+
+def _middle(column: Float[Array, "n"], value: Float[Array, ""], present: Bool[Array, "n"]):
+    """θ for a cut above `value`: halfway to the next value of the samples present, ∞ if none."""
+    under = column <= value
+    low = jnp.max(jnp.where(present & under, column, -jnp.inf))
+    high = jnp.min(jnp.where(present & ~under, column, jnp.inf))
+    # Just above the middle: a value exactly there is below, and one at `high` is not.
+    return jnp.fmin(jnp.nextafter(0.5 * low + 0.5 * high, jnp.inf), high)
+
+
+def _worth(below: Float[Array, "c *m"], total: Float[Array, "c"], criterion: str):
+    """What a cut gets right, or how pure its sides are, `(*m)`: larger is better."""
+    above = total[:, None] - below
+    if criterion == "error":
+        return jnp.max(below + _best_other(above), axis=0)
+    first, second = (
+        safe_divide(jnp.sum(a * a, axis=0), jnp.sum(a, axis=0)) for a in (below, above)
+    )
+    return first + second
+
+
+def classes(below: Float[Array, "c"], above: Float[Array, "c"], criterion: str) -> Int[Array, "2"]:
+    """The classes that both sides of a cut say; without weight, a side says what all would."""
+    if criterion == "error":
+        first = jnp.argmax(below + _best_other(above))
+        second = jnp.argmax(jnp.where(jnp.arange(above.shape[0]) == first, -jnp.inf, above))
+    else:
+        first, second = (
+            jnp.argmax(jnp.where(jnp.any(a > 0), a, below + above)) for a in (below, above)
+        )
+    return jnp.stack([first, second]).astype(jnp.int32)
+
+
+def _best_other(a: Float[Array, "c *m"]) -> Float[Array, "c *m"]:
+    """For every class the largest entry of another class."""
+    if a.shape[0] == 2:
+        return a[::-1]
+    codes = lax.broadcasted_iota(jnp.int32, a.shape, 0)
+    own = codes == jnp.argmax(a, axis=0, keepdims=True).astype(jnp.int32)
+    second = jnp.max(jnp.where(own, -jnp.inf, a), axis=0, keepdims=True)
+    return jnp.where(own, second, jnp.max(a, axis=0, keepdims=True))
