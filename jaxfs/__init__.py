@@ -52,6 +52,8 @@ from jaxfs.methods.spectral import mcfs_score as mcfs_score
 from jaxfs.methods.spectral import spec_score as spec_score
 from jaxfs.methods.ssfs import SSFSResult as SSFSResult
 from jaxfs.methods.ssfs import ssfs as ssfs
+from jaxfs.resample import Stability as Stability
+from jaxfs.resample import stability as stability
 from jaxfs.transport import SoftKNN as SoftKNN
 from jaxfs.transport import soft_knn as soft_knn
 

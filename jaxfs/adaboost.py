@@ -208,8 +208,8 @@ def _fit(x, y, thresholds, chosen, rate, w, num_rounds: int, num_classes: int, c
         feature, threshold = search(whole)
         above = columns[feature] >= threshold
         held = jnp.where(member, whole[None], 0)
-        sides = (jnp.sum(jnp.where(side[None], held, 0), axis=1) for side in (~above, above))
-        classes = _stumps.classes(*sides, criterion)
+        sides = [jnp.sum(jnp.where(side[None], held, 0), axis=1) for side in (~above, above)]
+        classes = _stumps.classes(sides[0], sides[1], criterion)
         wrong = present & ~jnp.where(above, member[classes[1]], member[classes[0]])
         error = jnp.sum(jnp.where(wrong, w, 0)) / jnp.sum(w)
         going = going & (error < chance)

@@ -1,4 +1,4 @@
-"""How good, and how stable, clusterings are.
+"""How good, and how stable, clusterings are; and how stable selections of features are.
 
 A clustering gives every one of n samples a code 0 … k − 1. Its codes are names: no answer here
 depends on which is which.
@@ -16,7 +16,9 @@ from jaxtyping import Array, Float, Int
 from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
-from jaxfs._types import ArrayLike
+from jaxfs._stability import SelectionStability as SelectionStability
+from jaxfs._stability import nogueira
+from jaxfs._types import ArrayLike, Scalar
 
 _BLOCK = 2**22  # numbers held at a time by `clustering_stability`
 
@@ -140,6 +142,40 @@ def clustering_stability(
     runs = _checks.labels(runs.reshape(-1), "clusterings", r * n, k).reshape(r, n)
     block = min(r, _BLOCK // (2 * n * k), math.isqrt(_BLOCK) // k)
     return _stability(runs, _weights(weights, n), k, max(1, block))
+
+
+def selection_stability(selected: ArrayLike, *, confidence: Scalar = 0.95) -> SelectionStability:
+    """How much several selections of features agree: Nogueira's stability.
+
+    Φ = 1 − (1/d) Σ_f m/(m − 1) p_f (1 − p_f) / (k/d (1 − k/d)), p_f the share of the m selections
+    that have feature f, k their mean size.
+
+    **Arguments**
+
+    - `selected`: `(m, d)`, m ≥ 2 selections; true or 1 for the features of each.
+    - `confidence`: of the interval, in (0, 1).
+
+    **Returns** `SelectionStability(stability, variance, interval)`, of JAX's default float dtype:
+    Φ, at most 1, 1 where all selections are the same and of mean 0 for random ones; the variance of
+    the estimate; and the asymptotic interval `(2,)`. NaN where no selection has a feature, or all
+    have all.
+
+    **Reference** Nogueira, Sechidis and Brown, *On the stability of feature selection algorithms*,
+    JMLR 18, 2018: definition 4, theorem 7, corollary 9. `jaxfs.stability` resamples any score.
+
+    >>> import jax.numpy as jnp
+    >>> selected = jnp.array([[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]])
+    >>> print(f"{selection_stability(selected).stability:.4f}")
+    0.3333
+    """
+    z = _checks.array(selected, "selected")
+    if z.ndim != 2 or z.shape[0] < 2 or z.shape[1] == 0:
+        expected = "of shape (m, d) with m ≥ 2 selections and d ≥ 1 features"
+        raise _checks.fail("selected", expected, f"shape {z.shape}")
+    if not _checks.is_traced(z) and not np.all(np.isin(np.asarray(z), (0, 1))):
+        raise _checks.fail("selected", "true or false, 1 or 0", "other values")
+    _checks.number(confidence, "confidence", low=0, high=1, open_low=True, scalar=True)
+    return nogueira(z.astype(bool), confidence, jnp.result_type(float))
 
 
 def _size(codes: ArrayLike, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Clustering accuracy and the variation of information: oracles, hand values, metric laws."""
+"""Clustering accuracy, variation of information, stability: oracles, hand values, laws."""
 
 import functools
 import itertools
@@ -260,3 +260,55 @@ def score(y, c, **options):
 def test_mistakes_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# ---- Stability of selections --------------------------------------------------------------------
+
+
+def nogueira(z) -> tuple[float, float]:
+    """The index and its variance, summed as the paper writes them."""
+    m, d = z.shape
+    p, k = z.mean(axis=0), z.sum(axis=1)
+    mean = k.mean()
+    expected = mean / d * (1 - mean / d)
+    index = 1 - sum(m / (m - 1) * p[f] * (1 - p[f]) for f in range(d)) / d / expected
+    phi = []
+    for i in range(m):
+        agreement = sum(z[i, f] * p[f] for f in range(d)) / d - k[i] * mean / d**2
+        slack = 2 * mean * k[i] / d**2 - k[i] / d - mean / d + 1
+        phi.append((agreement + index / 2 * slack) / expected)
+    return index, 4 / m**2 * sum((a - np.mean(phi)) ** 2 for a in phi)
+
+
+def test_selection_stability_is_nogueira():
+    for seed in range(3):
+        z = rng(seed).random((12, 9)) < rng(seed + 5).random(9)  # selections of different sizes
+        got = evaluate.selection_stability(z, confidence=0.9)
+        index, variance = nogueira(z)
+        assert_close(got.stability, index, RTOL["float64"])
+        assert_close(got.variance, variance, RTOL["float64"])
+        reach = 1.6448536269514722 * np.sqrt(variance)
+        assert_close(got.interval, [index - reach, index + reach], RTOL["float64"])
+
+
+def test_selection_stability_has_the_variance_it_says():
+    """Over many repetitions of independent selections."""
+    chances = np.linspace(0.05, 0.95, 10)
+    many = rng(0).random((1000, 200, 10)) < chances
+    found = jax.jit(jax.vmap(evaluate.selection_stability))(many)
+    assert 0.85 < np.var(found.stability) / np.mean(found.variance) < 1.15
+    truth = 1 - np.mean(chances * (1 - chances)) / (np.mean(chances) * (1 - np.mean(chances)))
+    inside = (found.interval[:, 0] <= truth) & (truth <= found.interval[:, 1])
+    assert 0.92 < np.mean(inside) < 0.98
+
+
+def test_selection_stability_ends():
+    always = np.tile([True, False, True], (4, 1))
+    assert evaluate.selection_stability(always).stability == 1
+    assert np.isnan(evaluate.selection_stability(np.ones((4, 3), int)).stability)
+    for bad, message in (
+        (np.ones(3), r"selected must be of shape \(m, d\)"),
+        (np.full((2, 3), 2), "selected must be true or false, 1 or 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluate.selection_stability(bad)
