@@ -56,7 +56,7 @@ lock: ## write constraints.txt anew from the newest versions
 	rm -rf $(VENV_LOCK)
 
 clean: ## remove the environments and everything generated
-	rm -rf .venv .venv-min .venv-lock build dist demo.png digits.png gaussian_samples.png constraints.txt.new
+	rm -rf .venv .venv-min .venv-lock build dist demo.png digits.png gaussian_samples.png manifest_adaboost*.png constraints.txt.new
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,0 +1,64 @@
+"""What the AdaBoost experiments share: MNIST's 4 and 9, and the errors of many boosted models.
+
+The stumps are f_j ≥ 128 with both signs, T = 30 rounds, over the M pixels that a score puts first.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from benchmarks import data
+from jaxfs import adaboost
+
+DIGITS = (4, 9)
+THRESHOLD = 128 / 255
+ROUNDS = 30
+
+
+class Digits(NamedTuple):
+    """Images (n, 784) float32 in [0, 1], and 0 for a 4, 1 for a 9."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+
+def digits(part: str = "train") -> Digits:
+    x, y = data.mnist(part)
+    keep = np.isin(y, DIGITS)
+    return Digits((x[keep] / 255).astype(np.float32), (y[keep] == DIGITS[1]).astype(np.int32))
+
+
+def draw(rng: np.random.Generator, y, counts: tuple[int, int]) -> np.ndarray:
+    """Indices of so many samples of class 0 and of class 1, the classes taking turns."""
+    parts = [rng.permutation(np.flatnonzero(y == c))[:m] for c, m in enumerate(counts)]
+    places = [(np.arange(m) + 0.5) / m for m in counts]
+    return np.concatenate(parts)[np.argsort(np.concatenate(places), kind="stable")]
+
+
+@jax.jit
+def errors(x, y, weights, train, orders, counts, test_x, test_y):
+    """The balanced test error of every model, (combinations, numbers of features).
+
+    `train (b, n)` are rows of `x`, and `weights (b, n)` 0 for those that a model does not see;
+    `orders (b, k)` the k best pixels of each ranking; `counts (m,)` how many of them to use. One
+    call of `vmap` boosts all numbers of features of a ranking, and `lax.map` goes over rankings.
+    """
+    sets = jnp.arange(orders.shape[1])[None] < counts[:, None]
+
+    def one(combination):
+        rows, w, order = combination
+        own, codes, seen = x[rows][:, order], y[rows], test_x[:, order]
+
+        def error(features):
+            model = adaboost.fit(
+                own, codes, num_rounds=ROUNDS, thresholds=THRESHOLD, features=features, weights=w
+            )
+            wrong = adaboost.predict(model, seen) != test_y
+            return 0.5 * sum(jnp.mean(wrong, where=test_y == c) for c in (0, 1))
+
+        return jax.vmap(error)(sets)
+
+    return lax.map(one, (train, weights, orders), batch_size=4)
