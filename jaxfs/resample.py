@@ -177,17 +177,14 @@ def stability(
     w = jnp.ones(n, x.dtype)
     if weights is not None:
         w = _checks.weights(weights, "weights", n, x.dtype)
-    _checks.number(fraction, "fraction", low=0, high=1, open_low=True, scalar=True)
-    numbers = jnp.asarray(fraction, jnp.result_type(float)), jnp.asarray(confidence, x.dtype)
-    return _stability(score, key, x, y, groups, w, *numbers, num_resamples, k, chunk)
+    # Apart from the scores: the draws of one data set are compiled once for all of them.
+    masks = subsample_masks(key, num_resamples, n, fraction=fraction, groups=groups, mask=w)
+    return _stability(score, x, y, w, masks, jnp.asarray(confidence, x.dtype), k, chunk)
 
 
-@functools.partial(jax.jit, static_argnames=("score", "b", "k", "chunk"))
-def _stability(
-    score, key, x, y, groups, w, fraction, confidence, b: int, k: int, chunk: int
-) -> Stability:
-    n, d = x.shape
-    masks = subsample_masks(key, b, n, fraction=fraction, groups=groups, mask=w)
+@functools.partial(jax.jit, static_argnames=("score", "k", "chunk"))
+def _stability(score, x, y, w, masks, confidence, k: int, chunk: int) -> Stability:
+    b, d = masks.shape[0], x.shape[1]
 
     def order(mask):
         """Features from the best to the worst, and whether there is such an order."""

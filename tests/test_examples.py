@@ -61,3 +61,12 @@ def test_encoder(tmp_path):
     trained = found.pop("trained encoder")
     assert len(found) == 3
     assert trained > max(found.values()) + 5
+
+
+def test_stability(tmp_path):
+    out = run("stability.py", tmp_path, "--embedded")
+    found = dict(re.findall(r"(ManiFeSt|ReliefF|ANOVA)\s+│\s+([\d.]+) │", out))
+    assert len(found) == 3
+    assert all(0.5 < float(value) <= 1 for value in found.values())
+    frequencies = percentages(out)
+    assert frequencies["worst concave points"] == 100
