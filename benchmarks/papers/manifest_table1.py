@@ -25,7 +25,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import joblib
 import numpy as np
+import sklearn
 from jax import lax
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
@@ -106,12 +108,13 @@ def classify(x, y, train, test, protocol: Protocol) -> Model:
         return model.score(kernel[np.ix_(b, a)], y[b])
 
     best = None
-    for gamma in protocol.gammas:
-        kernel = np.exp(-gamma * d2)
-        for c in protocol.penalties:
-            found = np.mean([right(kernel, c, train[a], train[b]) for a, b in splits])
-            if best is None or found > best[0]:
-                best = found, kernel, c
+    with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
+        for gamma in protocol.gammas:
+            kernel = np.exp(-gamma * d2)
+            for c in protocol.penalties:
+                found = np.mean([right(kernel, c, train[a], train[b]) for a, b in splits])
+                if best is None or found > best[0]:
+                    best = found, kernel, c
     return Model(best[0], 1 - right(best[1], best[2], train, test))
 
 
@@ -121,22 +124,32 @@ def split_errors(x, y, train, test, protocol: Protocol, genes: int | None):
         x = x[:, np.sort(np.argsort(-x[train].var(axis=0), kind="stable")[:genes])]
     counts = numbers(x.shape[1], protocol)
     ours, theirs = scores(x.astype(np.float32), y, train, protocol)
-    models = {("all features", x.shape[1]): classify(x, y, train, test, protocol)}
 
-    def tuned(candidates, k) -> tuple[int, Model]:
-        """The setting with the best cross-validation, the first of equals."""
-        found = [
-            classify(x[:, selection.top(score, k)], y, train, test, protocol)
-            for score in candidates
-        ]
-        winner = int(np.argmax([model.accuracy for model in found]))
-        return winner, found[winner]
+    def tuned(candidates: dict[int, np.ndarray]) -> dict[int, tuple[int, Model]]:
+        """For every number of features the setting with the best cross-validation, and its model.
 
-    for k in counts:
-        setting, models["ReliefF", k] = tuned(theirs, k)
-        _, models["ManiFeSt", k] = tuned(ours, k)
-        both = [np.asarray(jaxfs.combine_scores(score, theirs[setting])) for score in ours]
-        _, models["ManiFeSt + ReliefF", k] = tuned(both, k)
+        Of equals the first.
+        """
+        tasks = [(k, score) for k, settings in candidates.items() for score in settings]
+        run = joblib.delayed(classify)
+        found = joblib.Parallel(n_jobs=-1)(
+            run(x[:, selection.top(score, k)], y, train, test, protocol) for k, score in tasks
+        )
+        answer = {}
+        for k in candidates:
+            models = [model for (count, _), model in zip(tasks, found, strict=True) if count == k]
+            winner = int(np.argmax([model.accuracy for model in models]))
+            answer[k] = winner, models[winner]
+        return answer
+
+    best = {"ReliefF": tuned(dict.fromkeys(counts, theirs))}
+    best["ManiFeSt"] = tuned(dict.fromkeys(counts, ours))
+    kept = {k: theirs[best["ReliefF"][k][0]] for k in counts}
+    best["ManiFeSt + ReliefF"] = tuned(
+        {k: np.array([jaxfs.combine_scores(score, kept[k]) for score in ours]) for k in counts}
+    )
+    models = {(method, k): model for method, of in best.items() for k, (_, model) in of.items()}
+    models["all features", x.shape[1]] = classify(x, y, train, test, protocol)
     return models
 
 
