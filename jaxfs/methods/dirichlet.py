@@ -403,7 +403,7 @@ def _fit_network(
         near = nearest_neighbors(x[rows][:, chosen], s.num_neighbors + 1, mask=there)
         e = near.squared_distances
         s_ij = adaptive_weights(e)
-        size = jnp.sum(there) * s.num_features
+        size = jnp.sum(there).astype(x.dtype) * s.num_features
         return 0.5 * jnp.sum(s_ij * jnp.where(jnp.isfinite(e[:, :-1]), e[:, :-1], 0)) / size
 
     final = lax.map(hard, trained.parameters)
