@@ -33,7 +33,7 @@ def gates(
     """
     if present is None:
         present = jnp.ones(scores.shape, bool)
-    t = jnp.where(present, scores / temperature, jnp.zeros_like(scores))
+    t = jnp.where(present, scores, jnp.zeros_like(scores)) / temperature
     fixed = lax.stop_gradient(t)
 
     def total(tau):

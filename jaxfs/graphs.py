@@ -197,7 +197,9 @@ def _adaptive_weights(e: Float[Array, "*b k1"]) -> Float[Array, "*b k"]:
     gap = e[..., -1:] - e[..., :-1]
     total = jnp.sum(gap, axis=-1, keepdims=True)
     tied = ~present[..., -1:] | (total == 0)
-    return jnp.where(tied, equal, gap / jnp.where(tied, jnp.ones_like(total), total))
+    total = jnp.where(tied, jnp.ones_like(total), total)
+    unit = lax.stop_gradient(total)  # a quotient's derivative squares its divisor: not a tiny one
+    return jnp.where(tied, equal, (gap / unit) / (total / unit))
 
 
 def knn_adjacency(

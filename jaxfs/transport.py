@@ -167,11 +167,17 @@ def _problem(e, present, ranked, scale, *, gamma, k: int) -> tuple[Problem, Arra
     if scale is None:
         own = attained(e, present, centre)
         least = jnp.min(jnp.where(present & (e > 0), lax.stop_gradient(e), jnp.inf))
-        scale = jnp.where(own > 0, own, jnp.where(jnp.isfinite(least), least, 1.0))
-    factor = 2 / (gamma * scale)
+        tiny = float(jnp.finfo(e.dtype).tiny)
+        scale = jnp.where(own > tiny, own, jnp.where(jnp.isfinite(least), least, 1.0))
     limit = float(jnp.finfo(e.dtype).max) ** 0.5  # beyond it nothing is in doubt
-    s = jnp.clip(factor * (e - centre), -limit, limit)
-    start = _start(jnp.clip(lax.stop_gradient(factor) * (ranked - centre), -limit, limit), last, k)
+    # Divided in two steps: the derivative of a quotient squares its divisor, which may be tiny.
+    unit = lax.stop_gradient(scale)
+
+    def in_doubt(a, softness):
+        return jnp.clip(softness * jnp.clip((a - centre) / unit, -limit, limit), -limit, limit)
+
+    s = in_doubt(e, 2 / (gamma * (scale / unit)))
+    start = _start(in_doubt(ranked, 2 / lax.stop_gradient(gamma)), last, k)
     return Problem(s, present, _masses(number, k, e.dtype), last), start
 
 

@@ -382,3 +382,10 @@ def test_float32_samples_go_with_unweighted_neighbours():
     x = np.random.default_rng(0).normal(size=(9, 2)).astype("float32")
     adjacency = graphs.knn_adjacency(graphs.nearest_neighbors(x, 2).indices)
     assert graphs.dirichlet_energies(x, adjacency).dtype == jnp.float32
+
+
+def test_adaptive_weights_of_tiny_distances_have_finite_derivatives():
+    e = 1e-25 * jnp.array([1.0, 2.0, 5.0, 7.0], jnp.float32)
+    gradient = jax.grad(lambda e: graphs.adaptive_weights(e)[0])(e)
+    expected = jax.grad(lambda e: graphs.adaptive_weights(e)[0])(1e25 * e)
+    assert_close(1e-25 * gradient, expected, 1e-4)

@@ -4,7 +4,7 @@
 
 Blobs, moons and circles of 200 samples, standardised, columns shuffled, new data for every seed.
 Claim: the default call finds both useful features in at least 95% of the seeds of each. Beside it
-the paper's network, with and without its Cholesky step, and the Laplacian score.
+the paper's network and the Laplacian score.
 """
 
 import sys

@@ -1,27 +1,28 @@
-"""Energies of features on the graph of gated features, and gates trained to lower them.
+"""Gates calibrated by decoys: which features have structure, and which of them to choose.
 
-Features x_f of mean 0 and variance 1 have gates z_f in [0, 1]. The graph's distances are
-e_ij = Σ_f z_f (x_if − x_jf)², its weights s_ij those of `graphs.adaptive_weights`, or their soft
-form, and a feature's energy is E_f = ½ Σ_ij s_ij (x_if − x_jf)² / n, which is 1 for a feature that
-has nothing to do with the graph (up to n / (n − 1)).
+E_f below is the energy of `_dirichlet_graph`, of feature f on the graph of features behind gates z.
 """
 
-import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._gates import gates
 from jaxfs._numerics import matmul, safe_divide
-from jaxfs._order import smallest
-from jaxfs.graphs import adaptive_weights
+from jaxfs.methods._dirichlet_graph import (
+    Batch,
+    Options,
+    Settings,
+    draw,
+    draw_batch,
+    energies,
+    temperature,
+    train,
+)
 from jaxfs.surrogates.models import unit_columns
-from jaxfs.transport import soft_knn, soft_weights
 
 #: A feature is relevant from so many deviations of decoys below their log-energy on, and fully so
 #: when its own is lower by CLEAR than that.
@@ -36,155 +37,6 @@ WARMER = 4.0
 TRIALS = 16
 #: So many samples at most are regressed, and a residual below this share counts as explained.
 ROWS, _EXPLAINED = 512, 1e-3
-
-
-class Settings(NamedTuple):
-    """What is static."""
-
-    num_features: int
-    num_neighbors: int
-    exact: bool
-    num_candidates: int
-    num_steps: int
-    num_restarts: int
-    batch_size: int
-    num_anchors: int
-
-
-class Options(NamedTuple):
-    """What may be traced."""
-
-    gamma: Float[Array, ""]
-    learning_rate: Float[Array, ""]
-    first_temperature: Float[Array, ""]
-    last_temperature: Float[Array, ""]
-
-
-# ---- Graphs of a part of the samples ------------------------------------------------------------
-
-
-class Batch(NamedTuple):
-    """Samples whose neighbours are looked for, and the samples among which; weights 0 or 1."""
-
-    rows: Int[Array, "b"]
-    anchors: Int[Array, "a"]
-    in_rows: Float[Array, "b"]
-    in_anchors: Bool[Array, "a"]
-
-
-def draw(key, present: Bool[Array, "n"], size: int, dtype) -> tuple[Array, Array]:
-    """`size` samples without replacement, those present first, and which of them are present."""
-    if size >= present.size:
-        chosen = jnp.arange(present.size)
-    else:
-        lots = jnp.where(present, jax.random.uniform(key, present.shape, dtype), 2)
-        chosen = lax.top_k(-lots, size)[1]
-    return chosen, present[chosen]
-
-
-def draw_batch(key, present: Bool[Array, "n"], settings: Settings, dtype) -> Batch:
-    first, second = jax.random.split(key)
-    rows, in_rows = draw(first, present, settings.batch_size, dtype)
-    anchors, in_anchors = draw(second, present, settings.num_anchors, dtype)
-    return Batch(rows, anchors, in_rows.astype(dtype), in_anchors)
-
-
-def energies(
-    x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, settings: Settings, gamma
-) -> Float[Array, "d"]:
-    """E_f of every feature on the graph that the gates z make of a batch.
-
-    Weights move with the gates: derivatives in z are those of the graph. Lists of candidates are
-    constants, which loses nothing, since a weight is 0 where its neighbour leaves the list.
-    """
-    a, b = x[batch.rows], x[batch.anchors]
-    fixed = lax.stop_gradient(z)
-    norms = jnp.sum(jnp.square(b) * fixed[None], axis=1)
-    distances = norms[None] - 2 * matmul(a * fixed[None], b.T)  # up to a constant of the row
-    others = batch.in_anchors[None] & (batch.rows[:, None] != batch.anchors[None])
-    near = nearest(jnp.where(others, distances, jnp.inf), settings.num_candidates)
-    found = near >= 0
-    gaps = jnp.square(a[:, None] - b[near])
-    e = jnp.einsum("rcd,d->rc", gaps, z)
-    s = weights(e, found, settings, gamma) * batch.in_rows[:, None]
-    total = jnp.einsum("rc,rcd->d", s, gaps[:, : s.shape[1]])
-    return 0.5 * safe_divide(total, jnp.broadcast_to(jnp.sum(batch.in_rows), total.shape))
-
-
-def nearest(distances: Float[Array, "r a"], m: int) -> Int[Array, "r m"]:
-    """The m smallest of each row; −1 where there are fewer."""
-    if distances.dtype == jnp.float32:  # in which XLA has a fast form
-        value, index = lax.top_k(-distances, m)
-        return jnp.where(jnp.isinf(value), -1, index)
-    return jax.vmap(lambda row: smallest(row, m)[1])(distances)
-
-
-def weights(
-    e: Float[Array, "r c"], found: Bool[Array, "r c"], settings: Settings, gamma
-) -> Float[Array, "r k"]:
-    """Weights of the candidates, nearest first: of k of them if the choice is exact, or of all."""
-    if settings.exact:
-        # Candidates were ranked by another rounding of their distances.
-        e = jnp.where(found, e, jnp.inf)
-        return adaptive_weights(lax.cummax(e, axis=1))
-    soft = soft_knn(e, settings.num_neighbors, gamma=gamma, mask=found)
-    return soft_weights(e, soft)
-
-
-# ---- Training -----------------------------------------------------------------------------------
-
-
-class Trained(NamedTuple):
-    """Parameters, the loss of every step, the mean of what the loss reported over the last half,
-    and the step at which the loss was not finite, where training stopped; −1 if it never was.
-    """
-
-    parameters: Any
-    history: Float[Array, "steps"]
-    report: Any
-    failed_at: Int[Array, ""]
-
-
-def train(
-    loss: Callable[[Any, Array, Array], tuple[Array, Any]],
-    key: Array,
-    parameters: Any,
-    optimizer: optax.GradientTransformation,
-    num_steps: int,
-) -> Trained:
-    """Descend `loss(parameters, key, progress) -> (value, report)`, progress from 0 to 1."""
-    dtype = jax.tree.leaves(parameters)[0].dtype
-    differentiate = jax.value_and_grad(loss, has_aux=True)
-    late = num_steps // 2
-
-    def step(state, i):
-        parameters, moments, mean, failed_at = state
-        progress = i.astype(dtype) / max(1, num_steps - 1)
-        (value, report), gradient = differentiate(parameters, jax.random.fold_in(key, i), progress)
-        fine = (failed_at < 0) & jnp.isfinite(value + optax.tree.sum(gradient))
-        failed_at = jnp.where(fine | (failed_at >= 0), failed_at, i)
-        keep = functools.partial(jax.tree.map, lambda new, old: jnp.where(fine, new, old))
-        with jax.numpy_dtype_promotion("standard"):  # Optax's Adam knows no other
-            updates, after = optimizer.update(gradient, moments, parameters)
-        share = jnp.where(i >= late, 1 / (num_steps - late), 0.0).astype(dtype)
-        mean = keep(jax.tree.map(lambda m, r: m + share * r, mean, report), mean)
-        parameters = keep(optax.apply_updates(parameters, updates), parameters)
-        return (parameters, keep(after, moments), mean, failed_at), value
-
-    reported = jax.eval_shape(loss, parameters, key, jnp.zeros((), dtype))[1]
-    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), reported)
-    start = parameters, optimizer.init(parameters), zero, jnp.int32(-1)
-    steps = jnp.arange(num_steps, dtype=jnp.int32)
-    (parameters, _, mean, failed_at), history = lax.scan(step, start, steps)
-    return Trained(parameters, history, mean, failed_at)
-
-
-def temperature(
-    options: Options, progress: Float[Array, ""], last_factor: float = 1.0
-) -> Float[Array, ""]:
-    """From the first to the last, or a multiple of it, geometrically."""
-    ratio = last_factor * options.last_temperature / options.first_temperature
-    return options.first_temperature * ratio**progress
 
 
 # ---- Which features have structure: energies against decoys -------------------------------------
@@ -224,7 +76,7 @@ def calibrated_loss(x, decoy, present, varied, settings: Settings, options: Opti
         theirs = energies(decoy, fixed[place], batch, settings, options.gamma)[jnp.argsort(place)]
         c = jnp.log(ours + TINY) - jnp.log(theirs + TINY)
         c = lax.stop_gradient(jnp.where(varied, c, 0))
-        return jnp.sum(z * c) / m, c
+        return jnp.sum(z * c) / m
 
     return loss
 
@@ -275,7 +127,8 @@ def judged_alike(
     x, decoy: Float[Array, "n t"], varied: Bool[Array, "d"], batch: Batch, settings: Settings, gamma
 ) -> Judgement:
     """The same on the graph of all features alike, against one decoy more among them."""
-    share = jnp.asarray(settings.num_features, x.dtype) / jnp.sum(varied).astype(x.dtype)
+    number = jnp.maximum(jnp.sum(varied), 1).astype(x.dtype)
+    share = settings.num_features / number
     z = jnp.append(jnp.where(varied, share, 0), share)
 
     def reference(column):
@@ -313,7 +166,7 @@ def covering_loss(x, present, varied, worth, settings: Settings, options: Option
         noisy = logits + CHOOSING * jax.random.gumbel(noise, logits.shape, logits.dtype)
         z = gates(noisy, settings.num_features, temperature(options, progress), varied)
         batch = draw_batch(part, present, settings, x.dtype)
-        return covering(energies(x, z, batch, settings, options.gamma), worth), None
+        return covering(energies(x, z, batch, settings, options.gamma), worth)
 
     return loss
 
@@ -330,14 +183,14 @@ def linear_covering(x, varied, worth, m: int) -> Int[Array, "m"]:
         residual, taken, order = state
         left = varied & ~taken
         norm = jnp.sum(jnp.square(residual), axis=0)
-        spent = ~jnp.any(left & (norm > _EXPLAINED * full))
+        spent = ~jnp.any((worth > 0) & (norm > _EXPLAINED * full))
         residual = jnp.where(spent, x, residual)
         norm = jnp.where(spent, full, norm)
         k = matmul(residual * worth[None], residual.T)
         gain = jnp.sum(residual * matmul(k, residual), axis=0)
         gain = safe_divide(gain, jnp.where(norm > _EXPLAINED * full, norm, 0))
         i = jnp.argmax(jnp.where(left, gain, -1))
-        v = residual[:, i] / jnp.sqrt(norm[i])
+        v = safe_divide(residual[:, i], jnp.broadcast_to(jnp.sqrt(norm[i]), residual[:, i].shape))
         residual = residual - v[:, None] * matmul(v[None], residual)
         return residual, taken.at[i].set(True), order.at[t].set(i)
 
@@ -359,7 +212,7 @@ def fit_gates(key, x, present, varied, settings: Settings, options: Options, opt
     """Explore which features have structure, then choose those on whose graph they are smooth."""
     s = settings
     keys = jax.random.split(key, 4 + 2 * s.num_restarts)
-    restarts = keys[4:].reshape(2, s.num_restarts)
+    restarts = keys[4 : 4 + s.num_restarts], keys[4 + s.num_restarts :]
     half = s.num_steps // 2
     judge = s._replace(
         batch_size=min(x.shape[0], 4 * s.batch_size), num_anchors=min(x.shape[0], 4 * s.num_anchors)
@@ -400,8 +253,9 @@ def fit_gates(key, x, present, varied, settings: Settings, options: Options, opt
     def hard(logits):
         z = zero.at[lax.top_k(logits, s.num_features)[1]].set(1)
         z = jnp.where(varied, z, 0)
-        return covering(energies(x, z, batch, judge, options.gamma), worth)
+        return covering(energies(x, z, batch, exactly, options.gamma), worth)
 
+    exactly = judge._replace(exact=True, num_candidates=s.num_neighbors + 1)
     final = lax.map(hard, logits)
     failed = jnp.where(chosen.failed_at >= 0, half + chosen.failed_at, -1)
     failed = jnp.where(explored.failed_at >= 0, explored.failed_at, failed)

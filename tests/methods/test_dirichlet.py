@@ -13,21 +13,22 @@ import jaxfs
 from jaxfs import graphs
 from jaxfs._gates import gates
 from jaxfs.methods import _dirichlet
-from jaxfs.methods.dirichlet import orthogonalized
+from jaxfs.methods import _dirichlet_graph as graph_of_gates
+from jaxfs.methods._dirichlet_network import orthogonalized
 from tests.helpers import assert_close, assert_derivatives, rng
 
 N, D, K = 24, 6, 3
 
 
-def settings(**changes) -> _dirichlet.Settings:
+def settings(**changes) -> graph_of_gates.Settings:
     known = {"num_features": 2, "num_neighbors": K, "exact": True, "num_candidates": K + 1}
     known |= {"num_steps": 8, "num_restarts": 2, "batch_size": N, "num_anchors": N}
-    return _dirichlet.Settings(**(known | changes))
+    return graph_of_gates.Settings(**(known | changes))
 
 
-def whole(n: int) -> _dirichlet.Batch:
+def whole(n: int) -> graph_of_gates.Batch:
     rows = jnp.arange(n)
-    return _dirichlet.Batch(rows, rows, jnp.ones(n), jnp.ones(n, bool))
+    return graph_of_gates.Batch(rows, rows, jnp.ones(n), jnp.ones(n, bool))
 
 
 # ---- Gates --------------------------------------------------------------------------------------
@@ -78,7 +79,7 @@ def literal_energies(x, z, k: int) -> np.ndarray:
 
 def test_energies_are_those_of_a_loop():
     x, z = rng(1).normal(size=(N, D)), rng(2).uniform(size=D)
-    energies = jax.jit(lambda x, z: _dirichlet.energies(x, z, whole(N), settings(), 0.0))
+    energies = jax.jit(lambda x, z: graph_of_gates.energies(x, z, whole(N), settings(), 0.0))
     assert_close(energies(x, z), literal_energies(x, z, K), 1e-10)
     hard = np.array([1.0, 0, 0, 1, 0, 0])
     assert_close(energies(x, hard), literal_energies(x, hard, K), 1e-10)
@@ -94,7 +95,7 @@ def test_energies_move_with_the_gates(exact):
     s = settings(exact=exact, num_candidates=K + 1 if exact else 12)
 
     def total(z):
-        return jnp.sum(jnp.log(_dirichlet.energies(x, z, whole(N), s, jnp.asarray(0.3))))
+        return jnp.sum(jnp.log(graph_of_gates.energies(x, z, whole(N), s, jnp.asarray(0.3))))
 
     assert_derivatives(total, z, direction, step=1e-7, rtol=1e-5)  # small: a kink may be near
 
@@ -104,15 +105,25 @@ def test_a_batch_knows_padding():
     padded = np.concatenate([x, np.full((3, D), 9.0)])
     there = jnp.arange(N + 3) < N
     s = settings(batch_size=N + 3, num_anchors=N + 3)
-    batch = _dirichlet.draw_batch(jax.random.key(0), there, s, jnp.float64)
+    batch = graph_of_gates.draw_batch(jax.random.key(0), there, s, jnp.float64)
     z = jnp.ones(D)
-    got = _dirichlet.energies(jnp.asarray(padded), z, batch, s, 0.0)
+    got = graph_of_gates.energies(jnp.asarray(padded), z, batch, s, 0.0)
     assert_close(got, literal_energies(x, np.ones(D), K), 1e-10)
-    part = _dirichlet.draw_batch(
+    part = graph_of_gates.draw_batch(
         jax.random.key(0), there, settings(batch_size=5, num_anchors=9), jnp.float64
     )
     assert len(set(part.anchors.tolist())) == 9
     assert np.all(part.rows < N)
+
+
+def test_what_is_explained_is_explained_again_before_noise_is():
+    """Six features that span two dimensions, and noise that is not relevant."""
+    base, noise = rng(1).normal(size=(30, 2)), rng(2).normal(size=(30, 6))
+    x = jnp.asarray(np.concatenate([noise, base @ rng(3).normal(size=(2, 6))], axis=1))
+    worth = (jnp.arange(12) >= 6).astype(x.dtype)
+    order = _dirichlet.linear_covering(x, jnp.ones(12, bool), worth, 5)
+    assert len(set(order.tolist())) == 5
+    assert np.all(order >= 6)
 
 
 # ---- The modules --------------------------------------------------------------------------------
@@ -159,6 +170,12 @@ def test_the_graph_and_the_energy_belong_together(gamma):
     assert np.all(np.isfinite(gradient))
     again = model(x, 0.5, candidates=learner.candidates(chosen))
     assert_close(again, value, 1e-12)
+    padded = jnp.asarray(np.insert(x, [4, 9], np.nan, axis=0))
+    mask = ~jnp.isnan(padded[:, 0])
+    energy, slope = jax.value_and_grad(lambda a: model(a, 0.5, mask=mask))(padded)
+    assert_close(energy, value, 1e-10)
+    assert np.all(np.isfinite(slope))
+    assert np.isnan(model(padded, 0.5))
 
 
 # ---- Training -----------------------------------------------------------------------------------
@@ -263,15 +280,25 @@ def test_the_network_picks_twice_without_its_cholesky_step():
     assert first == second
 
 
+@pytest.mark.parametrize("gamma", [0.0, 0.1])
+def test_batches_among_anchors_and_keys_of_the_old_kind(gamma):
+    x = pair(60).astype("float32")
+    options = {"batch_size": 16, "num_anchors": 24 if gamma else 60, "gamma": gamma}
+    found = jaxfs.fit_dirichlet_selector(
+        jax.random.PRNGKey(0), x, 2, num_steps=8, num_restarts=2, **options
+    )
+    assert len(set(found.indices.tolist()) - {-1}) == 2
+    assert np.all(np.isfinite(found.restart_energies))
+
+
 def test_a_run_that_fails_stops_and_says_where():
     def spoil(updates, state, params=None):
         return jax.tree.map(lambda u: jnp.where(state == 4, jnp.nan, u), updates), state + 1
 
     optimizer = optax.GradientTransformation(lambda params: jnp.int32(0), spoil)
     found = fitted(optimizer=optimizer)(jax.random.key(0), pair())
-    assert found.failed_at.tolist() == [5, 5]
-    assert np.isnan(found.energy_history[0, 5])
-    assert np.all(np.isfinite(found.energy_history[:, :5]))
+    assert found.failed_at.tolist() == [4, 4]
+    assert np.all(np.isfinite(found.energy_history))  # the parameters before it are kept
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,169 @@
+"""Energies of features on the graph of gated features, on parts of the samples; and training.
+
+Features x_f of mean 0 and variance 1 have gates z_f in [0, 1]. The graph's distances are
+e_ij = Σ_f z_f (x_if − x_jf)², its weights s_ij those of `graphs.adaptive_weights`, or their soft
+form, and a feature's energy is E_f = ½ Σ_ij s_ij (x_if − x_jf)² / n, which is 1 for a feature that
+has nothing to do with the graph (up to n / (n − 1)).
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs._numerics import matmul, safe_divide
+from jaxfs._order import smallest
+from jaxfs.graphs import adaptive_weights
+from jaxfs.transport import soft_knn, soft_weights
+
+
+class Settings(NamedTuple):
+    """What is static."""
+
+    num_features: int
+    num_neighbors: int
+    exact: bool
+    num_candidates: int
+    num_steps: int
+    num_restarts: int
+    batch_size: int
+    num_anchors: int
+
+
+class Options(NamedTuple):
+    """What may be traced."""
+
+    gamma: Float[Array, ""]
+    learning_rate: Float[Array, ""]
+    first_temperature: Float[Array, ""]
+    last_temperature: Float[Array, ""]
+
+
+# ---- Graphs of a part of the samples ------------------------------------------------------------
+
+
+class Batch(NamedTuple):
+    """Samples whose neighbours are looked for, and the samples among which; weights 0 or 1."""
+
+    rows: Int[Array, "b"]
+    anchors: Int[Array, "a"]
+    in_rows: Float[Array, "b"]
+    in_anchors: Bool[Array, "a"]
+
+
+def draw(key, present: Bool[Array, "n"], size: int, dtype) -> tuple[Array, Array]:
+    """`size` samples without replacement, those present first, and which of them are present."""
+    if size >= present.size:
+        chosen = jnp.arange(present.size, dtype=jnp.int32)
+    else:
+        # By their place among those present: padding changes no lot.
+        place = jnp.maximum(jnp.cumsum(present) - 1, 0)
+        lots = jnp.where(present, jax.random.uniform(key, present.shape, dtype)[place], 2)
+        chosen = lax.top_k(-lots, size)[1]
+    return chosen, present[chosen]
+
+
+def draw_batch(key, present: Bool[Array, "n"], settings: Settings, dtype) -> Batch:
+    first, second = jax.random.split(key)
+    rows, in_rows = draw(first, present, settings.batch_size, dtype)
+    anchors, in_anchors = draw(second, present, settings.num_anchors, dtype)
+    return Batch(rows, anchors, in_rows.astype(dtype), in_anchors)
+
+
+def energies(
+    x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, settings: Settings, gamma
+) -> Float[Array, "d"]:
+    """E_f of every feature on the graph that the gates z make of a batch.
+
+    Weights move with the gates: derivatives in z are those of the graph. Lists of candidates are
+    constants, which loses nothing, since a weight is 0 where its neighbour leaves the list.
+    """
+    a, b = x[batch.rows], x[batch.anchors]
+    fixed = lax.stop_gradient(z)
+    norms = jnp.sum(jnp.square(b) * fixed[None], axis=1)
+    distances = norms[None] - 2 * matmul(a * fixed[None], b.T)  # up to a constant of the row
+    others = batch.in_anchors[None] & (batch.rows[:, None] != batch.anchors[None])
+    near = nearest(jnp.where(others, distances, jnp.inf), settings.num_candidates)
+    found = near >= 0
+    gaps = jnp.square(a[:, None] - b[near])
+    e = jnp.einsum("rcd,d->rc", gaps, z, precision=lax.Precision.HIGHEST)
+    s = weights(e, found, settings, gamma) * batch.in_rows[:, None]
+    gaps = gaps[:, : s.shape[1]]
+    total = jnp.einsum("rc,rcd->d", s, gaps, precision=lax.Precision.HIGHEST)
+    return 0.5 * safe_divide(total, jnp.broadcast_to(jnp.sum(batch.in_rows), total.shape))
+
+
+def nearest(distances: Float[Array, "r a"], m: int) -> Int[Array, "r m"]:
+    """The m smallest of each row; −1 where there are fewer."""
+    if distances.dtype == jnp.float32:  # in which XLA has a fast form
+        value, index = lax.top_k(-distances, m)
+        return jnp.where(jnp.isinf(value), -1, index)
+    return jax.vmap(lambda row: smallest(row, m)[1])(distances)
+
+
+def weights(
+    e: Float[Array, "r c"], found: Bool[Array, "r c"], settings: Settings, gamma
+) -> Float[Array, "r k"]:
+    """Weights of the candidates, nearest first: of k of them if the choice is exact, or of all."""
+    if settings.exact:
+        # Candidates were ranked by another rounding of their distances.
+        e = jnp.where(found, e, jnp.inf)
+        return adaptive_weights(lax.cummax(e, axis=1))
+    soft = soft_knn(e, settings.num_neighbors, gamma=gamma, mask=found)
+    return soft_weights(e, soft)
+
+
+# ---- Training -----------------------------------------------------------------------------------
+
+
+class Trained(NamedTuple):
+    """Parameters, the loss of every step, and the step at which it, its gradient or the parameters
+    after it were not finite, where training stopped; −1 if they always were.
+    """
+
+    parameters: Any
+    history: Float[Array, "steps"]
+    failed_at: Int[Array, ""]
+
+
+def train(
+    loss: Callable[[Any, Array, Array], Array],
+    key: Array,
+    parameters: Any,
+    optimizer: optax.GradientTransformation,
+    num_steps: int,
+) -> Trained:
+    """Descend `loss(parameters, key, progress)`, progress from 0 to 1."""
+    dtype = jax.tree.leaves(parameters)[0].dtype
+    differentiate = jax.value_and_grad(loss)
+
+    def step(state, i):
+        parameters, moments, failed_at = state
+        progress = i.astype(dtype) / max(1, num_steps - 1)
+        value, gradient = differentiate(parameters, jax.random.fold_in(key, i), progress)
+        with jax.numpy_dtype_promotion("standard"):  # Optax's Adam knows no other
+            updates, after = optimizer.update(gradient, moments, parameters)
+            moved = optax.apply_updates(parameters, updates)
+        everything = value + optax.tree.sum(gradient) + optax.tree.sum(moved)
+        fine = (failed_at < 0) & jnp.isfinite(everything)
+        failed_at = jnp.where(fine | (failed_at >= 0), failed_at, i)
+        keep = functools.partial(jax.tree.map, lambda new, old: jnp.where(fine, new, old))
+        return (keep(moved, parameters), keep(after, moments), failed_at), value
+
+    start = parameters, optimizer.init(parameters), jnp.int32(-1)
+    steps = jnp.arange(num_steps, dtype=jnp.int32)
+    (parameters, _, failed_at), history = lax.scan(step, start, steps)
+    return Trained(parameters, history, failed_at)
+
+
+def temperature(
+    options: Options, progress: Float[Array, ""], last_factor: float = 1.0
+) -> Float[Array, ""]:
+    """From the first to the last, or a multiple of it, geometrically."""
+    ratio = last_factor * options.last_temperature / options.first_temperature
+    return options.first_temperature * ratio**progress

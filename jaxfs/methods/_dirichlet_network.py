@@ -1,0 +1,202 @@
+"""The paper's network as Equinox modules, and its training.
+
+m features are chosen by m softmaxes f_j, made distinct by a Cholesky step; a soft k-NN graph s_ij
+of the samples is built in those features; their energy tr(X̂ᵀ L_S X̂) = ½ Σ s_ij e_ij is lowered:
+
+    F = [softmax((log w_j + g_j) / T)],   L Lᵀ = FᵀF + ε I,   F̂ = F L⁻ᵀ,   X̂ = X F̂.
+"""
+
+import functools
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+from optax.assignment import hungarian_algorithm
+
+from jaxfs import _checks
+from jaxfs._numerics import matmul
+from jaxfs._types import ArrayLike, Scalar
+from jaxfs.graphs import adaptive_weights, nearest_neighbors
+from jaxfs.kernels import presence
+from jaxfs.methods._dirichlet import Chosen
+from jaxfs.methods._dirichlet_graph import Options, Settings, draw, temperature, train
+from jaxfs.transport import soft_knn, soft_weights
+
+_EPSILON = 1e-3
+
+
+class UniqueFeatureSelector(eqx.Module):
+    """m soft choices of one feature each, kept distinct by orthogonality (section 3.1).
+
+    `logits (d, m)` are log W of eq. 4, without a constraint. Called with a temperature T, and a key
+    for Gumbel noise or none for no noise, it gives F̂ `(d, m)`. `unique=False` leaves out the
+    Cholesky step, as the paper's ablation does: it then chooses features twice.
+
+    The paper's ε I is taken relative to the mean of the diagonal of FᵀF, which falls with T.
+    """
+
+    logits: Float[Array, "d m"]
+    unique: bool = eqx.field(static=True, default=True)
+    epsilon: float = eqx.field(static=True, default=_EPSILON)
+
+    def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d m"]:
+        logits = self.logits
+        if key is not None:
+            logits = logits + jax.random.gumbel(key, logits.shape, logits.dtype)
+        f = jax.nn.softmax(logits / temperature, axis=0)
+        return orthogonalized(f, self.epsilon) if self.unique else f
+
+    def indices(self) -> Int[Array, "m"]:
+        """The chosen features: distinct, by the assignment of largest total logit."""
+        if not self.unique:
+            return jnp.argmax(self.logits, axis=0).astype(jnp.int32)
+        costs = -self.logits.astype(jnp.result_type(float))  # the only dtype that Optax takes
+        features, slots = hungarian_algorithm(costs)
+        return features[jnp.argsort(slots)].astype(jnp.int32)
+
+
+def orthogonalized(f: Float[Array, "d m"], epsilon: float) -> Float[Array, "d m"]:
+    """F̂ = F L⁻ᵀ, L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1, and S2 for this form)."""
+    gram = matmul(f.T, f)
+    ridge = epsilon * jnp.trace(gram) / gram.shape[0]
+    root = jnp.linalg.cholesky(gram + ridge * jnp.eye(gram.shape[0], dtype=f.dtype))
+    return lax.linalg.triangular_solve(root, f, left_side=False, lower=True, transpose_a=True)
+
+
+class KNNGraph(NamedTuple):
+    """Neighbours of every sample, `(n, c)`, −1 for none, and their weights, rows of sum 1."""
+
+    indices: Int[Array, "n c"]
+    weights: Float[Array, "n c"]
+
+
+class KNNGraphLearner(eqx.Module):
+    """A k-NN graph whose weights are differentiable in the samples (section 3.2).
+
+    Called with samples `(n, m)` it gives a `KNNGraph` on their `num_candidates` nearest. With γ = 0
+    the k nearest are chosen exactly, and the derivative is that of eq. 9 with fixed neighbours.
+    `candidates` are lists to choose from in place of the nearest, which need a search.
+    """
+
+    num_neighbors: int = eqx.field(static=True, default=5)
+    gamma: Scalar = 0.01
+    num_candidates: int = eqx.field(static=True, default=32)
+
+    def __call__(
+        self,
+        x: Float[Array, "n m"],
+        *,
+        candidates: Int[Array, "n c"] | None = None,
+        mask: ArrayLike | None = None,
+    ) -> KNNGraph:
+        indices, e = self.distances(x, candidates=candidates, mask=mask)
+        return KNNGraph(indices, self.weights(e))
+
+    def candidates(self, x: Float[Array, "n m"], mask: ArrayLike | None = None) -> Array:
+        """The nearest `num_candidates` of every sample, as constants."""
+        number = min(self.num_candidates, x.shape[0] - 1)
+        return nearest_neighbors(lax.stop_gradient(x), number, mask=mask).indices
+
+    def distances(self, x, *, candidates=None, mask=None) -> tuple[Array, Array]:
+        """Candidates and their squared distances, by rising distance; infinite for none."""
+        x, known = _cleared(x, mask)
+        if candidates is None:
+            candidates = self.candidates(x, mask)
+        if candidates.shape[1] <= self.num_neighbors:
+            expected = f"of more than num_neighbors = {self.num_neighbors} columns"
+            raise _checks.fail("candidates", expected, f"shape {candidates.shape}")
+        found = candidates >= 0
+        e = jnp.sum(jnp.square(x[:, None] - x[candidates]), axis=2)
+        order = jnp.argsort(jnp.where(found, lax.stop_gradient(e), jnp.inf), axis=1)
+        e = jnp.where(known, jnp.where(found, e, jnp.inf), jnp.nan)
+        ordered = functools.partial(jnp.take_along_axis, indices=order, axis=1)
+        return ordered(candidates), ordered(e)
+
+    def weights(self, e: Float[Array, "n c"]) -> Float[Array, "n c"]:
+        """Weights of candidates at rising squared distances e."""
+        k = self.num_neighbors
+        if not _checks.is_traced(self.gamma) and self.gamma == 0:
+            s = adaptive_weights(e[:, : k + 1])
+            return jnp.pad(s, ((0, 0), (0, e.shape[1] - k)))
+        found = ~jnp.isposinf(e)  # NaN stays, and makes its row NaN
+        e = jnp.where(found, e, jnp.zeros_like(e))
+        return soft_weights(e, soft_knn(e, k, gamma=self.gamma, mask=found))
+
+
+def _cleared(x: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:
+    """Samples with padding put to 0, and whether those present are finite."""
+    x = _checks.real(x, "x", ndim=2)
+    x = jnp.where(presence(mask, x.shape[0])[:, None], x, jnp.zeros_like(x))
+    known = jnp.all(jnp.isfinite(x))
+    return jnp.where(known, x, jnp.zeros_like(x)), known
+
+
+class DirichletSelector(eqx.Module):
+    """The paper's network: features chosen, a graph built on them, and their energy on it."""
+
+    selector: UniqueFeatureSelector
+    learner: KNNGraphLearner
+
+    def __call__(
+        self,
+        x: Float[Array, "n d"],
+        temperature: Scalar,
+        *,
+        key: Array | None = None,
+        candidates: Int[Array, "n c"] | None = None,
+        mask: ArrayLike | None = None,
+    ) -> Float[Array, ""]:
+        """½ Σ s_ij e_ij / (n m), e of X̂ = X F̂: 1 for features that know nothing of the graph."""
+        x, known = _cleared(x, mask)
+        chosen = matmul(x, self.selector(temperature, key=key))
+        _, e = self.learner.distances(chosen, candidates=candidates, mask=mask)
+        s = self.learner.weights(e)
+        present = presence(mask, x.shape[0]).astype(x.dtype)
+        total = jnp.sum(s * jnp.where(jnp.isposinf(e), 0, e) * present[:, None])
+        energy = 0.5 * total / (jnp.sum(present) * self.selector.logits.shape[1])
+        return jnp.where(known, energy, jnp.nan)
+
+
+# ---- Training -----------------------------------------------------------------------------------
+
+
+def fit_network(
+    key, x, present, varies, settings: Settings, options: Options, optimizer, unique: bool
+) -> Chosen:
+    """The paper's network, trained from several keys; the smallest hard energy wins."""
+    s = settings
+    gamma = 0.0 if s.exact else options.gamma
+    learner = KNNGraphLearner(s.num_neighbors, gamma, s.num_candidates)
+    shape = (x.shape[1], s.num_features)
+
+    def loss(logits, key, progress):
+        noise, part = jax.random.split(key)
+        rows, there = draw(part, present, s.num_anchors, x.dtype)
+        model = DirichletSelector(UniqueFeatureSelector(logits, unique), learner)
+        t = temperature(options, progress)
+        return model(x[rows], t, key=noise, mask=there)
+
+    def run(key):
+        first, second = jax.random.split(key)
+        logits = 0.01 * jax.random.normal(first, shape, x.dtype)
+        return train(loss, second, jnp.where(varies[:, None], logits, -1e6), optimizer, s.num_steps)
+
+    keys = jax.random.split(key, s.num_restarts + 1)
+    trained = jax.vmap(run)(keys[1:])
+    rows, there = draw(keys[0], present, 4 * s.num_anchors, x.dtype)
+
+    def hard(logits):
+        chosen = UniqueFeatureSelector(logits, unique).indices()
+        near = nearest_neighbors(x[rows][:, chosen], s.num_neighbors + 1, mask=there)
+        e = near.squared_distances
+        s_ij = adaptive_weights(e)
+        size = jnp.sum(there).astype(x.dtype) * s.num_features
+        return 0.5 * jnp.sum(s_ij * jnp.where(jnp.isfinite(e[:, :-1]), e[:, :-1], 0)) / size
+
+    final = lax.map(hard, trained.parameters)
+    best = jnp.argmin(jnp.where(trained.failed_at < 0, final, jnp.inf))
+    worth = varies.astype(x.dtype)
+    return Chosen(trained.parameters[best], worth, trained.history, final, trained.failed_at)
