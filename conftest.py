@@ -36,3 +36,18 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Shapes in the annotations of the private arithmetic are checked at every call, under pytest only.
 # Public functions check their own arguments: a type checker in front would hide their messages.
 install_import_hook(["jaxfs._numerics", "jaxfs._spectral", "jaxfs._functions"], "beartype.beartype")
+
+
+_finished = 0
+
+
+def pytest_runtest_teardown() -> None:
+    """Forget compiled programs now and then.
+
+    Each holds several memory maps, of which Linux allows a process 65 530; one worker compiles
+    enough programs in a run to pass that, and LLVM then aborts.
+    """
+    global _finished
+    _finished += 1
+    if _finished % 100 == 0:
+        jax.clear_caches()

@@ -126,7 +126,7 @@ def test_ties_share_and_small_rows_take_all():
     np.testing.assert_allclose(answer.nearest[1], K / M, rtol=1e-12)
     np.testing.assert_allclose(answer.next[1], 1 / M, rtol=1e-12)
     np.testing.assert_allclose(answer.nearest[3, :6], K / 6, rtol=1e-6)
-    np.testing.assert_array_equal(answer.nearest[5], np.arange(M) < K)
+    np.testing.assert_allclose(answer.nearest[5], np.arange(M) < K, atol=1e-15)
     np.testing.assert_array_equal(answer.nearest[6], 0)
     np.testing.assert_array_equal(answer.next[5:7], 0)
     assert answer.nearest[8, 3] == 0
