@@ -109,9 +109,9 @@ def fit_dirichlet_selector(
     graph of the best features explored, with decoys in the places of those, or on the graph of all
     features alike, whichever is larger.
 
-    "network": the paper's, `DirichletSelector`. Its energy is lowest for features that resemble
-    one another, a feature inside lowers its own energy, and training seldom leaves the features it
-    took first: see `benchmarks/papers/dirichlet_toys.py`.
+    "network": the paper's, `DirichletSelector`. A feature inside lowers its own energy, so that
+    training tends to keep the features it took first, and features that resemble one another have
+    low energies: `benchmarks/papers/dirichlet_toys.py` compares the two.
 
     **Arguments**
 
