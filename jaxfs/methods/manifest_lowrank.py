@@ -1,0 +1,157 @@
+"""ManiFeSt for very many features, and what it costs.
+
+The exact score needs six d×d matrices and two `eigh` of them. Here each kernel is a thin factor
+plus the ridge, and the rest is exact: outside the span of both factors the kernels are equal, so
+that mean, difference and |D| are those of matrices of twice the rank.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxfs import _checks
+from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar, check_bandwidth
+from jaxfs.kernels import coordinate_weights, feature_bandwidth
+from jaxfs.methods._lowrank import BLOCK, feature_points, joint_score, nystrom, refined
+from jaxfs.methods.manifest import _as_arrays, _two_classes
+
+#: More features than this have too many distances for a bandwidth rule without `sample`.
+MOST_EXACT = 16384
+
+
+def manifest_lowrank_score(
+    key: Array,
+    x1: ArrayLike,
+    x2: ArrayLike,
+    *,
+    rank: int,
+    bandwidth: Bandwidth = Median(1.0, sample=2048),
+    ridge: Scalar = 1e-2,
+    t: Scalar = 0.5,
+    landmarks: int | None = None,
+    refine: int = 0,
+    weights1: ArrayLike | None = None,
+    weights2: ArrayLike | None = None,
+) -> Float[Array, "d"]:
+    """`manifest_score` of kernels of low rank plus a ridge: time and memory linear in d.
+
+    **Arguments**
+
+    - `key`: chooses the landmarks.
+    - `x1`, `x2`: `(n1, d)` and `(n2, d)`, the samples of the two classes; d ≥ 2, one dtype.
+    - `rank`: static, k ≤ d: how many eigenpairs of each kernel are kept.
+    - `bandwidth`: as in `manifest_score`; a rule looks at 2048 features by default.
+    - `ridge`: positive, unless the rank is d.
+    - `landmarks`: static, in [rank, d]: how many features the eigenpairs are computed from.
+    - `refine`: static: passes over the whole kernel that improve the eigenpairs.
+    - `t`, `weights1`, `weights2`: as in `manifest_score`.
+
+    **Returns** `(d,)`, nonnegative, larger is more different.
+    """
+    x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
+    d = x1.shape[1]
+    check_bandwidth(bandwidth)
+    _check_sample(bandwidth, d, x1.dtype)
+    options = _options(d, rank, landmarks, refine, ridge, t)
+    bandwidth, ridge, t = _as_arrays((bandwidth, ridge, t), x1.dtype)
+    return _score(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
+
+
+class Cost(NamedTuple):
+    """What a call will need: bytes at the peak, its arguments not counted, and operations."""
+
+    memory_bytes: int
+    flops: int
+
+
+def manifest_cost(
+    d: int,
+    n: int,
+    rank: int | None = None,
+    dtype: Any = None,
+    *,
+    landmarks: int | None = None,
+    refine: int = 0,
+) -> Cost:
+    """What `manifest_score` (`rank=None`) or `manifest_lowrank_score` will cost, before it is run.
+
+    **Arguments**
+
+    - `d`, `n`: features, and samples of the larger class.
+    - `rank`, `landmarks`, `refine`: as they will be given; `rank=None` is the exact score.
+    - `dtype`: of the data; by default the default one.
+
+    **Returns** a `Cost`.
+    """
+    d, n = _checks.integer(d, "d", low=2), _checks.integer(n, "n", low=1)
+    itemsize = jnp.dtype(jnp.result_type(float) if dtype is None else dtype).itemsize
+    if rank is None:
+        # Two eigh of some 9 d³, a Cholesky factor, two triangular solves and three products.
+        return Cost(8 * d * d * itemsize, 27 * d**3)
+    k, m, refine = _ranks(d, rank, landmarks, refine)
+    joint = min(2 * k, d)
+    memory = itemsize * d * (2 * n + 4 * k + 2 * joint) + 6 * itemsize * max(BLOCK, m, d)
+    memory += 8 * (8 * m * m + 10 * joint * joint)
+    flops = 2 * (d * m * (2 * n + 2 * k + 20) + 9 * m**3 + refine * d * (d * (2 * n + 2 * k + 20)))
+    flops += 4 * d * joint * joint + 4 * d * joint * joint + 27 * joint**3
+    return Cost(memory, flops)
+
+
+@functools.partial(jax.jit, static_argnames=("rank", "landmarks", "refine"))
+def _score(key, x1, x2, bandwidth, ridge, t, weights1, weights2, *, rank, landmarks, refine):
+    d = x1.shape[1]
+    chosen = jnp.arange(d)
+    if landmarks < d:  # the same for both classes, whose errors are then alike
+        chosen = jnp.sort(jax.random.choice(key, d, (landmarks,), replace=False))
+    ridge = jnp.where(ridge >= 0, ridge, jnp.nan)  # a traced one cannot be refused
+    factor = functools.partial(_factor, bandwidth=bandwidth, chosen=chosen, rank=rank)
+    f1, f2 = factor(x1, weights1, refine=refine), factor(x2, weights2, refine=refine)
+    return joint_score(f1, f2, ridge, t)
+
+
+def _factor(x, weights, *, bandwidth, chosen, rank, refine):
+    """The thin factor of one class; NaN without weight, and for (traced) negative weights."""
+    sigma = feature_bandwidth(x, bandwidth, weights=weights)
+    w = coordinate_weights(weights, x.T, "sample")
+    points = feature_points(x, w)
+    factor = nystrom(points, w, sigma, chosen, rank)
+    for _ in range(refine):
+        factor = refined(points, w, sigma, factor)
+    if weights is None:
+        return factor
+    return jnp.where(jnp.any(weights > 0) & jnp.all(weights >= 0), factor, jnp.nan)
+
+
+# ---- Arguments ----------------------------------------------------------------------------------
+
+
+def _ranks(d: int, rank: int, landmarks: int | None, refine: int) -> tuple[int, int, int]:
+    rank = _checks.integer(rank, "rank", low=1, high=d)
+    if landmarks is None:
+        landmarks = min(d, 5 * rank)
+    landmarks = _checks.integer(landmarks, "landmarks", low=rank, high=d)
+    return rank, landmarks, _checks.integer(refine, "refine", low=0)
+
+
+def _options(d: int, rank, landmarks, refine, ridge, t) -> dict[str, int]:
+    rank, landmarks, refine = _ranks(d, rank, landmarks, refine)
+    _checks.number(ridge, "ridge", low=0, scalar=True)
+    if rank < d:
+        _checks.number(ridge, "ridge", low=0, open_low=True)
+    _checks.number(t, "t", low=0, high=1, scalar=True)
+    return {"rank": rank, "landmarks": landmarks, "refine": refine}
+
+
+def _check_sample(rule: Bandwidth, d: int, dtype) -> None:
+    if not isinstance(rule, (Median, Percentile)) or d <= MOST_EXACT:
+        return
+    if rule.sample is None or rule.sample > MOST_EXACT:
+        size = d * d * jnp.dtype(dtype).itemsize / 2**30
+        raise _checks.fail(
+            "bandwidth",
+            f"a number or a rule with sample ≤ {MOST_EXACT} for {d} features",
+            f"{rule!r}, which would take {size:.0f} GiB of distances",
+        )
