@@ -1,13 +1,17 @@
 """The parts of the low-rank ManiFeSt score: a thin factor of each kernel, and the joint subspace.
 
 A feature is a point with one coordinate a sample. A Gaussian kernel K between d such points has few
-large eigenvalues, and is known from its columns at m landmarks L: with C = K[:, L] and the leading
-eigenpairs W = K[L, L] ≈ U diag(w) Uᵀ,
+large eigenvalues, and is nearly known from its columns at m landmarks L: with C = K[:, L] and
+W = K[L, L] (Nyström),
 
-    K ≈ F Fᵀ,   F = C U diag(w)^-½        (d × k; Nyström),
+    K ≈ C W⁻¹ Cᵀ ≈ F Fᵀ,   F = C W^-½ U      (d × k),
 
-whose rows are computed in blocks and need neither K nor C whole. A pass over all of K improves the
-factor: with V an orthonormal basis of F, K ≈ (K V)(Vᵀ K V)⁻¹(K V)ᵀ, one step of subspace iteration.
+U the k leading eigenvectors of W^-½ CᵀC W^-½. The rows of C are computed in blocks, twice, and
+neither K nor C is ever whole. A pass over all of K improves the factor: with V an orthonormal basis
+of F, K ≈ (K V)(Vᵀ K V)⁻¹(K V)ᵀ, one step of subspace iteration.
+
+**Reference** Y. Chen, E. Epperly, J. Tropp, R. Webber, *Randomly pivoted Cholesky: practical
+approximation of a kernel matrix with few entry evaluations*, Comm. Pure Appl. Math. 78, 2025.
 """
 
 import functools
@@ -30,6 +34,9 @@ from jaxfs.linalg import absm, eigh, inv_sqrtm, leading_eigenspace
 #: Entries of a block of kernel rows: enough to keep the processor busy, little beside the factors.
 BLOCK = 2**21
 
+#: Landmarks are drawn in so many blocks: more choose a little better, and take longer.
+PIVOT_BLOCKS = 10
+
 
 def widest() -> Any:
     """float64 where JAX has it, for what is small and ill-conditioned."""
@@ -46,6 +53,42 @@ def feature_points(x: Float[Array, "n d"], w: Float[Array, "n"]) -> Points:
     return centred(columns, w, mean_point(columns, w, present), present)
 
 
+def pivots(
+    key: Array, points: Points, w: Float[Array, "n"], sigma: Float[Array, ""], m: int
+) -> Int[Array, "m"]:
+    """m features whose columns tell most of K: Cholesky with random pivots, in blocks.
+
+    Each block is drawn with probabilities proportional to what the columns before it leave of the
+    diagonal of K, so that crowds do not get all the landmarks and loners get one. Only the choice
+    is kept: single precision is enough.
+    """
+    points, w, sigma = jax.tree.map(
+        lambda a: lax.stop_gradient(a).astype(jnp.float32), (points, w, sigma)
+    )
+    size = math.ceil(m / PIVOT_BLOCKS)
+
+    def step(state, at):
+        i, key = at
+        factor, left = state
+        gumbel = jax.random.gumbel(key, left.shape, left.dtype)
+        chosen = lax.top_k(jnp.log(left) + gumbel, size)[1]
+        columns = _kernel(points, jax.tree.map(lambda a: a[chosen], points), w, sigma)
+        columns = columns - matmul(factor, factor[chosen].T)
+        core = symmetrize(columns[chosen])
+        lift = 1e-4 * jnp.trace(core) / size + 1e-6  # of a diagonal that was 1
+        root = jnp.linalg.cholesky(core + lift * jnp.eye(size, dtype=core.dtype))
+        new = lax.linalg.triangular_solve(root, columns, transpose_a=True, lower=True)
+        factor = lax.dynamic_update_slice(factor, new, (jnp.zeros_like(i), i * size))
+        # Never 0 but for those taken: landmarks are distinct even where nothing is left to tell.
+        left = jnp.maximum(left - jnp.sum(new * new, axis=1), 1e-12 * jnp.sign(left))
+        return (factor, left.at[chosen].set(0.0)), chosen
+
+    d = points.level.shape[0]
+    start = jnp.zeros((d, PIVOT_BLOCKS * size), jnp.float32), jnp.ones((d,), jnp.float32)
+    steps = jnp.arange(PIVOT_BLOCKS), jax.random.split(key, PIVOT_BLOCKS)
+    return jnp.ravel(lax.scan(step, start, steps)[1])[:m]
+
+
 def nystrom(
     points: Points,
     w: Float[Array, "n"],
@@ -53,14 +96,17 @@ def nystrom(
     landmarks: Int[Array, "m"],
     rank: int,
 ) -> Float[Array, "d k"]:
-    """F with F Fᵀ ≈ K, from the columns of K at the landmarks; falling column norms."""
+    """F of orthogonal columns with F Fᵀ ≈ K: the leading part of C W⁻¹ Cᵀ."""
     chosen = jax.tree.map(lambda a: a[landmarks], points)
-    core = _kernel(chosen, chosen, w, sigma).astype(widest())
-    vectors, values = leading_eigenspace(core, rank)
-    extend = matmul(vectors, _inverse_root(values)).astype(sigma.dtype)
-    return _by_rows(
-        lambda rows: matmul(_kernel(rows, chosen, w, sigma), extend), points, landmarks.size
-    )
+    whiten = _inverse_root(_kernel(chosen, chosen, w, sigma).astype(widest()))
+
+    def rows(extend):
+        extend = extend.astype(sigma.dtype)
+        return lambda block: matmul(_kernel(block, chosen, w, sigma), extend)
+
+    gram = _gram(rows(whiten), points, landmarks.size)
+    vectors, _ = leading_eigenspace(gram, rank)
+    return _by_rows(rows(matmul(whiten, vectors)), points, landmarks.size)
 
 
 def refined(
@@ -77,30 +123,46 @@ def refined(
 
 def _inverse_root(core: Float[Array, "k k"]) -> Float[Array, "k k"]:
     """core^-½ of a semi-definite matrix, with rounding-level eigenvalues lifted out of rounding."""
-    k = core.shape[0]
-    tiny = k * eps(core.dtype) * lax.stop_gradient(jnp.trace(core))
-    return inv_sqrtm(core + tiny * jnp.eye(k, dtype=core.dtype))
+    tiny = 8 * eps(core.dtype) * lax.stop_gradient(jnp.trace(core))
+    return inv_sqrtm(core + tiny * jnp.eye(core.shape[0], dtype=core.dtype))
 
 
 def _kernel(a: Points, b: Points, w: Array, sigma: Array) -> Float[Array, "p q"]:
     return rbf(between(a, b, w), sigma)
 
 
+def _blocks(points: Points, width: int) -> tuple[Points, Array]:
+    """Points in blocks whose kernel rows of some width fit, and which are not padding."""
+    d = points.level.shape[0]
+    number = math.ceil(d / max(1, min(d, BLOCK // width)))
+    size = math.ceil(d / number)  # blocks of like size, hence little padding
+
+    def split(a):
+        padded = jnp.pad(a, [(0, number * size - d)] + [(0, 0)] * (a.ndim - 1))
+        return padded.reshape(number, size, *a.shape[1:])
+
+    return jax.tree.map(split, points), split(jnp.ones((d,), bool))
+
+
 def _by_rows(
     function: Callable[[Points], Array], points: Points, width: int
 ) -> Float[Array, "d k"]:
     """`function` of all points, a block at a time; derivatives compute the blocks anew."""
-    d = points.level.shape[0]
-    size = max(1, min(d, BLOCK // width))
-    size = math.ceil(d / math.ceil(d / size))  # blocks of like size, hence little padding
-    number = math.ceil(d / size)
+    out = lax.map(jax.checkpoint(function), _blocks(points, width)[0])
+    return out.reshape(-1, out.shape[-1])[: points.level.shape[0]]
 
-    def blocks(a):
-        padded = jnp.pad(a, [(0, number * size - d)] + [(0, 0)] * (a.ndim - 1))
-        return padded.reshape(number, size, *a.shape[1:])
 
-    out = lax.map(jax.checkpoint(function), jax.tree.map(blocks, points))
-    return out.reshape(number * size, -1)[:d]
+def _gram(function: Callable[[Points], Array], points: Points, width: int) -> Float[Array, "m m"]:
+    """FᵀF of the rows F that `function` gives, a block at a time."""
+
+    @jax.checkpoint
+    def add(total, block):
+        points, present = block
+        rows = jnp.where(present[:, None], function(points), 0.0).astype(total.dtype)
+        return total + matmul(rows.T, rows), None
+
+    start = jnp.zeros((width, width), widest())
+    return symmetrize(lax.scan(add, start, _blocks(points, width))[0])
 
 
 # ---- The joint subspace -------------------------------------------------------------------------

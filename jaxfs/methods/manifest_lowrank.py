@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar, check_bandwidth
 from jaxfs.kernels import coordinate_weights, feature_bandwidth
-from jaxfs.methods._lowrank import BLOCK, feature_points, joint_score, nystrom, refined
+from jaxfs.methods._lowrank import BLOCK, feature_points, joint_score, nystrom, pivots, refined
 from jaxfs.methods.manifest import _as_arrays, _two_classes
 
 #: More features than this have too many distances for a bandwidth rule without `sample`.
@@ -32,7 +32,7 @@ def manifest_lowrank_score(
     ridge: Scalar = 1e-2,
     t: Scalar = 0.5,
     landmarks: int | None = None,
-    refine: int = 0,
+    refine: int | None = None,
     weights1: ArrayLike | None = None,
     weights2: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
@@ -74,7 +74,7 @@ def manifest_cost(
     dtype: Any = None,
     *,
     landmarks: int | None = None,
-    refine: int = 0,
+    refine: int | None = None,
 ) -> Cost:
     """What `manifest_score` (`rank=None`) or `manifest_lowrank_score` will cost, before it is run.
 
@@ -102,21 +102,22 @@ def manifest_cost(
 
 @functools.partial(jax.jit, static_argnames=("rank", "landmarks", "refine"))
 def _score(key, x1, x2, bandwidth, ridge, t, weights1, weights2, *, rank, landmarks, refine):
-    d = x1.shape[1]
-    chosen = jnp.arange(d)
-    if landmarks < d:  # the same for both classes, whose errors are then alike
-        chosen = jnp.sort(jax.random.choice(key, d, (landmarks,), replace=False))
     ridge = jnp.where(ridge >= 0, ridge, jnp.nan)  # a traced one cannot be refused
-    factor = functools.partial(_factor, bandwidth=bandwidth, chosen=chosen, rank=rank)
-    f1, f2 = factor(x1, weights1, refine=refine), factor(x2, weights2, refine=refine)
-    return joint_score(f1, f2, ridge, t)
+    options = {"bandwidth": bandwidth, "rank": rank, "landmarks": landmarks, "refine": refine}
+    key1, key2 = jax.random.split(key)
+    f1 = _factor(key1, x1, weights1, **options)
+    # One after the other, so that the second reuses the first's working memory; never true.
+    x2 = jnp.where(f1[0, 0] > 2, jnp.zeros_like(x2), x2)
+    return joint_score(f1, _factor(key2, x2, weights2, **options), ridge, t)
 
 
-def _factor(x, weights, *, bandwidth, chosen, rank, refine):
+def _factor(key, x, weights, *, bandwidth, rank, landmarks, refine):
     """The thin factor of one class; NaN without weight, and for (traced) negative weights."""
     sigma = feature_bandwidth(x, bandwidth, weights=weights)
     w = coordinate_weights(weights, x.T, "sample")
     points = feature_points(x, w)
+    d = x.shape[1]
+    chosen = jnp.arange(d) if landmarks == d else pivots(key, points, w, sigma, landmarks)
     factor = nystrom(points, w, sigma, chosen, rank)
     for _ in range(refine):
         factor = refined(points, w, sigma, factor)
@@ -128,11 +129,14 @@ def _factor(x, weights, *, bandwidth, chosen, rank, refine):
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def _ranks(d: int, rank: int, landmarks: int | None, refine: int) -> tuple[int, int, int]:
+def _ranks(d: int, rank, landmarks, refine) -> tuple[int, int, int]:
+    """The options, with what `None` stands for."""
     rank = _checks.integer(rank, "rank", low=1, high=d)
     if landmarks is None:
-        landmarks = min(d, 5 * rank)
+        landmarks = min(d, 4 * rank)
     landmarks = _checks.integer(landmarks, "landmarks", low=rank, high=d)
+    if refine is None:  # where a pass over the kernel costs no more than the landmarks did
+        refine = int(landmarks < d <= 10 * landmarks)
     return rank, landmarks, _checks.integer(refine, "refine", low=0)
 
 
