@@ -6,24 +6,24 @@ matrices whose spectrum is degenerate by symmetry (circulant ones) a finite wron
 and clustered eigenvalues, in forward and reverse mode, and cost a few matrix products.
 
 All functions are batched, `(..., d, d)`, symmetrise their input, keep its dtype (float32 or
-float64) and return NaN for a matrix that holds a non-finite entry.
+float64) and return NaN for a matrix that holds a non-finite entry. `leading_eigenpairs` is for
+operators too large to be a matrix.
 """
 
 import functools
-import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from jaxfs import _bordered, _checks, _spectral, _subspace
+from jaxfs import _bordered, _checks, _spectral
 from jaxfs._functions import ABS, EXP, INV_SQRT, LOG, POWER, SQRT, second_from_first
 from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._spectral import SpectralFunction
 from jaxfs._subspace import Eigenpairs as Eigenpairs
+from jaxfs._subspace import leading_eigenpairs as leading_eigenpairs
 from jaxfs._types import ArrayLike, Scalar
 
 
@@ -337,97 +337,3 @@ def _leading_eigenspace_jvp(k, primals, tangents):
     dg = matmul(rest, safe_divide(matmul(jnp.matrix_transpose(rest), dag), gap))
     dp = symmetrize(matmul(jnp.matrix_transpose(g), dag))
     return _leading_eigenspace(k, *primals), (dg, dp)
-
-
-# ---- Operators ----------------------------------------------------------------------------------
-
-
-def leading_eigenpairs(
-    key: Array,
-    matvec: Callable[[Array], Array],
-    d: int,
-    k: int,
-    *,
-    start: ArrayLike | None = None,
-    oversample: int | None = None,
-    tolerance: float | None = None,
-    max_iterations: int = 100,
-    dtype: Any = None,
-) -> Eigenpairs:
-    """The k largest eigenvalues, and their eigenvectors, of a symmetric operator on d dimensions.
-
-    **Arguments**
-
-    - `key`: of the random block to start from.
-    - `matvec`: takes `(d, b)` to `(d, b)`, the product of a symmetric matrix and b vectors; traced,
-      and never asked for the matrix itself. Calls with the same function compile once; to change
-      the arrays that it uses, too, give a `jax.tree_util.Partial(function, arrays…)`.
-    - `d`, `k`: static, 1 ≤ k ≤ d.
-    - `start`: `(d, j)`, vectors to begin with, such as the answer to a similar problem; filled up
-      with random ones.
-    - `oversample`: static; so many vectors more than k are iterated, by default k/5 and at least 8.
-      Convergence is governed by the gap from eigenvalue k to k + `oversample` + 1.
-    - `tolerance`: it ends when every residual ‖A v − λ v‖ is below `tolerance`·max|λ|; by default
-      √eps, which leaves eigenvalues exact to rounding and vectors within √eps·max|λ|/gap.
-    - `max_iterations`: static; rounds of two products each.
-    - `dtype`: float32 or float64; that of `start` or JAX's default one.
-
-    **Returns** `Eigenpairs`: `values` `(k,)`, falling, `vectors` `(d, k)`, `residuals` `(k,)`,
-    `converged`, `iterations`. Large in magnitude does not count: −5 comes after 1.
-
-    **Numerics** not to converge is reported, not raised; NaN in a product makes NaN of all values.
-
-    **Derivatives** none: constants, as from `eigh`. Functions of a dominant subspace can be
-    differentiated with it held fixed, as `manifest_lowrank_score` does.
-
-    **Cost** each round two products with a block of b = k + `oversample` vectors and some 40 d b²
-    operations, in memory for 8 blocks. Where 3 b ≥ d the operator is applied to the identity and
-    decomposed.
-
-    >>> import jax, jax.numpy as jnp
-    >>> diagonal = jnp.arange(50.0)
-    >>> out = leading_eigenpairs(jax.random.key(0), lambda v: diagonal[:, None] * v, 50, 2)
-    >>> out.values.round(3).tolist(), bool(out.converged)
-    ([49.0, 48.0], True)
-    """
-    d = _checks.integer(d, "d", low=1)
-    k = _checks.integer(k, "k", low=1, high=d)
-    more = max(8, k // 5) if oversample is None else oversample
-    b = min(d, k + _checks.integer(more, "oversample", low=0))
-    max_iterations = _checks.integer(max_iterations, "max_iterations", low=0)
-    if start is not None:
-        start = _checks.matrices(start, "start")
-        if start.shape[0] != d or start.ndim != 2 or start.shape[1] > d:
-            raise _checks.fail("start", f"of shape ({d}, j), j ≤ {d}", f"shape {start.shape}")
-        start, dtype = lax.stop_gradient(start), start.dtype
-    dtype = jnp.dtype(jnp.result_type(float) if dtype is None else dtype)
-    tolerance = math.sqrt(eps(dtype)) if tolerance is None else tolerance
-    _checks.number(tolerance, "tolerance", low=0, scalar=True)
-    example = jax.ShapeDtypeStruct((d, b), dtype)
-    got = jax.eval_shape(matvec, example)
-    if got.shape != (d, b) or got.dtype != dtype:
-        expected = f"a function of {dtype} blocks ({d}, {b}) that keeps shape and dtype"
-        raise _checks.fail("matvec", expected, f"{got.dtype} of shape {got.shape}")
-    matvec = _without_derivative(matvec, example)
-    return _leading_eigenpairs(
-        key, matvec, start, jnp.asarray(tolerance, dtype), example, k, max_iterations
-    )
-
-
-def _without_derivative(matvec: Callable[[Array], Array], example) -> Callable[[Array], Array]:
-    """`matvec` with what it uses, closed over or bound by a `Partial`, made constant."""
-    matvec = jax.tree.map(lax.stop_gradient, jax.tree_util.Partial(matvec))
-    converted, closed_over = jax.closure_convert(matvec, example)
-    if not closed_over:  # then the function as it came: a new one would compile anew
-        return matvec
-    closed_over = lax.stop_gradient(closed_over)
-    return jax.tree_util.Partial(lambda v: converted(v, *closed_over))
-
-
-@functools.partial(jax.jit, static_argnames=("example", "k", "max_iterations"))
-def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iterations):
-    d, b = example.shape
-    given = jnp.zeros((d, 0), example.dtype) if start is None else start[:, :b]
-    random = jax.random.normal(key, (d, b - given.shape[1]), example.dtype)
-    block = jnp.concat([given, random], axis=1)
-    return _subspace.iterate(matvec, block, k, tolerance, max_iterations)

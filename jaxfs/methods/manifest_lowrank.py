@@ -38,18 +38,53 @@ def manifest_lowrank_score(
 ) -> Float[Array, "d"]:
     """`manifest_score` of kernels of low rank plus a ridge: time and memory linear in d.
 
+    Each kernel is K ≈ F Fᵀ + `ridge`·I with F `(d, rank)` from its leading eigenpairs; D and |D| of
+    the two are then exact, in 2·`rank` dimensions.
+
     **Arguments**
 
-    - `key`: chooses the landmarks.
+    - `key`: draws the landmarks.
     - `x1`, `x2`: `(n1, d)` and `(n2, d)`, the samples of the two classes; d ≥ 2, one dtype.
-    - `rank`: static, k ≤ d: how many eigenpairs of each kernel are kept.
-    - `bandwidth`: as in `manifest_score`; a rule looks at 2048 features by default.
-    - `ridge`: positive, unless the rank is d.
-    - `landmarks`: static, in [rank, d]: how many features the eigenpairs are computed from.
-    - `refine`: static: passes over the whole kernel that improve the eigenpairs.
+    - `rank`: static, at most d: how many eigenpairs of each kernel are kept. It may exceed the
+      number of samples: Gaussian kernels are not linear in them.
+    - `bandwidth`: as in `manifest_score`; the default rule looks at 2048 features. Beyond 16 384
+      features a rule must have a `sample`.
+    - `ridge`: positive, unless the rank is d. Eigenvalues far below it do not matter; those above
+      it that the rank leaves out are lost.
     - `t`, `weights1`, `weights2`: as in `manifest_score`.
+    - `landmarks`: static, in [`rank`, d]: the features from whose kernel columns the eigenpairs are
+      computed; by default 4·`rank`. With d of them the eigenpairs are exact.
+    - `refine`: static: how many passes over the whole kernel, O(d²) in time but not in memory,
+      improve the eigenpairs; by default one where d ≤ 10·`landmarks`, else none.
 
-    **Returns** `(d,)`, nonnegative, larger is more different.
+    **Returns** `(d,)`, nonnegative, larger is more different; `manifest_score` for `rank` = d.
+
+    **Numerics** the 2·`rank` problem and what defines the eigenpairs are in float64 where JAX has
+    it (`jax_enable_x64`), whatever the dtype of the data. NaN in the data makes all scores NaN.
+    A traced ridge of 0 gives NaN for a rank below d.
+
+    **Defaults** on Prostate-GE, 5 966 features, rank 200: exact eigenpairs have a Spearman
+    correlation of .998 with the exact score and 92 of its top 100. Landmarks by pivots have 89 to
+    92 (4·rank), after a pass 91; uniformly drawn ones 86, after a pass 91. More rank is worth
+    more: 400 exact eigenpairs have 94. (`benchmarks/scale/manifest.py`)
+
+    **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`: through the factors, with the choice
+    of landmarks a constant, and exact for that approximation where eigenvalues `rank` and
+    `rank` + 1 of it differ; otherwise finite, but without meaning. The joint subspace is not held
+    fixed. A second derivative raises `NotImplementedError`.
+
+    **Cost** O(d·m²) time for m landmarks, and memory for m + 12·`rank` numbers a feature, of which
+    `manifest_cost` tells the bytes. 100 000 features of 80 samples: half a minute of one core and
+    1.6 GB at rank 200, in float32.
+
+    Features 0 and 1 move together in the first class and against each other in the second:
+
+    >>> import jax
+    >>> x1, x2 = jax.random.normal(jax.random.key(0), (2, 30, 6))
+    >>> x1, x2 = x1.at[:, 1].set(x1[:, 0]), x2.at[:, 1].set(-x2[:, 0])
+    >>> score = manifest_lowrank_score(jax.random.key(1), x1, x2, rank=5)
+    >>> sorted(score.argsort()[-2:].tolist())
+    [0, 1]
     """
     x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
     d = x1.shape[1]
@@ -82,9 +117,15 @@ def manifest_cost(
 
     - `d`, `n`: features, and samples of the larger class.
     - `rank`, `landmarks`, `refine`: as they will be given; `rank=None` is the exact score.
-    - `dtype`: of the data; by default the default one.
+    - `dtype`: of the data; by default JAX's own.
 
-    **Returns** a `Cost`.
+    **Returns** a `Cost`: `memory_bytes` at the peak, without the data and the compiler's own (some
+    0.3 GB), and `flops`; both to a factor of two, a sampled bandwidth not counted.
+
+    >>> manifest_cost(100_000, 40).memory_bytes > 3e11
+    True
+    >>> manifest_cost(100_000, 40, rank=200, dtype="float32").memory_bytes < 2e9
+    True
     """
     d, n = _checks.integer(d, "d", low=2), _checks.integer(n, "n", low=1)
     itemsize = jnp.dtype(jnp.result_type(float) if dtype is None else dtype).itemsize
