@@ -19,7 +19,7 @@ from jaxfs._gates import gates
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
 from jaxfs.kernels import presence
-from jaxfs.methods._dirichlet import fit_gates, standardized
+from jaxfs.methods._dirichlet import fit_gates, moderated, standardized
 from jaxfs.methods._dirichlet_graph import Options, Settings
 from jaxfs.methods._dirichlet_network import DirichletSelector as DirichletSelector
 from jaxfs.methods._dirichlet_network import KNNGraph as KNNGraph
@@ -116,7 +116,8 @@ def fit_dirichlet_selector(
     **Arguments**
 
     - `key`: of `jax.random`.
-    - `x`: `(n, d)`; features are given mean 0 and variance 1 first.
+    - `x`: `(n, d)`; features are given mean 0 and variance 1 first ("calibrated": with values
+      beyond three deviations brought there, lest rare ones rule the distances).
     - `num_features`: m, in [1, d].
     - `objective`: "calibrated" or "network".
     - `num_neighbors`: k, in [1, n − 2].
@@ -210,7 +211,7 @@ def _fit(
     known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & (jnp.sum(present) >= s.num_neighbors + 2)
     x = jnp.where(present[:, None] & known, x, 0)
     varies = varied(x, present)
-    x = standardized(x, present)
+    x = standardized(x, present) if network else moderated(x, present)
     if optimizer is None:
         optimizer = optax.adam(options.learning_rate)
     if network:
