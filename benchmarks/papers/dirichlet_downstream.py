@@ -63,14 +63,22 @@ METHODS = (
 
 
 def coverage(x, m: int) -> np.ndarray:
-    """Greedy maximum of Σ_j max_{i chosen} |corr_ij|: no graph at all."""
+    """Greedy maximum of Σ_j max_{i chosen} |corr_ij|: no graph at all.
+
+    Gains only fall as features are chosen: one that is still the largest when computed anew wins.
+    """
     c = np.abs(x.T @ x) / len(x)
-    covered, chosen = np.zeros(len(c)), []
+    covered, chosen = np.zeros(len(c), c.dtype), []
+    bounds = c.sum(axis=1)
     for _ in range(m):
-        gain = np.maximum(c - covered, 0).sum(axis=1)
-        gain[chosen] = -np.inf
-        chosen.append(int(np.argmax(gain)))
-        covered = np.maximum(covered, c[chosen[-1]])
+        while True:
+            i = int(np.argmax(bounds))
+            bounds[i] = np.maximum(c[i] - covered, 0).sum()
+            if bounds[i] >= bounds.max():
+                break
+        chosen.append(i)
+        covered = np.maximum(covered, c[i])
+        bounds[i] = -np.inf
     return np.array(chosen)
 
 
