@@ -72,7 +72,9 @@ ORDER = (
     "adaboost",
     "evaluate",
     "distributed",
+    "_figures",
     "plot",
+    "_report",
     "cli",
 )
 
