@@ -1,8 +1,8 @@
 """The HTML report of a selection: one file that needs no network and runs no script.
 
-`Report` holds plain values; `write_report` turns them into a page. Whatever came from a user (names,
-parameters, the command line) is escaped in one place, `_text`, and a content security policy in the
-page forbids it to load or run anything.
+`Report` holds plain values; `write_report` turns them into a page. Whatever came from a user
+(names, parameters, the command line) is escaped in one place, `_text`, and a content security
+policy in the page forbids it to load or run anything.
 """
 
 import os

@@ -73,6 +73,8 @@ ORDER = (
     "evaluate",
     "distributed",
     "_figures",
+    "_plot_scores",
+    "_plot_results",
     "plot",
     "_report",
     "cli",
