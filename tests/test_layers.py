@@ -76,6 +76,7 @@ ORDER = (
     "_plot_scores",
     "_plot_results",
     "plot",
+    "_html",
     "_report",
     "cli",
 )
