@@ -224,8 +224,9 @@ def eigenvectors(
                 panel.set(xticks=[], yticks=[])
             else:
                 _entries(panel, vector, names, num_shown, limit=24 // num_vectors)
-            # To the right: above bars a title may reach over their names.
-            panel.set_title(f"λ({letter}) = {value:.3g}", fontsize="medium", loc="right")
+            # Above bars, which are narrow, a title may reach to the left over their names.
+            loc = "center" if shape is not None else "right"
+            panel.set_title(f"λ({letter}) = {value:.3g}", fontsize="medium", loc=loc)
     return axes
 
 
