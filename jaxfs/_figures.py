@@ -126,8 +126,14 @@ def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "A
         high = float(np.nanmax(np.abs(grid))) or 1.0
         low = -high
     colours = DIVERGING if signed else SEQUENTIAL
-    masked = np.ma.masked_invalid(grid)
-    return ax.imshow(masked, cmap=colours, vmin=low, vmax=high, interpolation="nearest")
+    return ax.imshow(
+        np.ma.masked_invalid(grid),
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        interpolation="nearest",
+        interpolation_stage="data",  # a matrix of millions is thinned before it is coloured
+    )
 
 
 # ---- Names --------------------------------------------------------------------------------------
