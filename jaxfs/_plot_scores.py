@@ -39,7 +39,7 @@ def score_bars(
     - `selected`: indices of chosen features: they are blue, all others grey.
     - `order`: indices of the features to show, the first at the top, such as those of a
       `Selection`; by default all of them, by falling score, ties to the lowest index.
-    - `label`: what the lengths mean.
+    - `label`: what the lengths mean; as all labels, in the notation of Matplotlib.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
