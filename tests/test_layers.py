@@ -72,7 +72,12 @@ ORDER = (
     "adaboost",
     "evaluate",
     "distributed",
+    "_figures",
+    "_plot_scores",
+    "_plot_results",
     "plot",
+    "_html",
+    "_report",
     "cli",
 )
 
