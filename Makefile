@@ -19,7 +19,7 @@ ARGS ?=
 # A file that an interrupted recipe left half written must not pass for a finished one.
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-min check format bench lock clean .venv .venv-min
+.PHONY: help demo test test-min check format docs bench lock clean .venv .venv-min
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ format: $(VENV)/.stamp ## format the code and fix what the linter can
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
+docs: $(VENV)/.stamp ## build the documentation into docs/site
+	cd docs && ../$(PY) -m zensical build --strict --clean
+
 bench: $(VENV)/.stamp ## run every script of benchmarks/speed; JAXFS_DATA=DIR names the data
 	@set -e; for name in $(sort $(basename $(notdir $(wildcard benchmarks/speed/*.py)))); do \
 		echo "== benchmarks.speed.$$name"; $(PY) -m "benchmarks.speed.$$name"; done
@@ -57,6 +60,7 @@ lock: ## write constraints.txt anew from the newest versions
 
 clean: ## remove the environments and everything generated
 	rm -rf .venv .venv-min .venv-lock build dist demo.png digits.png gaussian_samples.png manifest_adaboost*.png constraints.txt.new
+	rm -rf docs/site docs/.cache
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -91,7 +91,12 @@ ORDER = (
     "estimators.dirichlet",
     "estimators.ensemble",
     "estimators._catalogue",
+    "_figures",
+    "_plot_scores",
+    "_plot_results",
     "plot",
+    "_html",
+    "_report",
     "cli",
 )
 

@@ -1,7 +1,7 @@
 """Dirichlet energy, section 4.3: what the chosen features are worth downstream.
 
     JAXFS_DATA=… python -m benchmarks.papers.dirichlet_downstream
-        [--sets SET …] [--splits 10] [--trees 1000] [--keep FILE]
+        [--sets SET …] [--splits 10] [--trees 1000] [--keep FILE] [--methods …] [--tasks …]
 
 Features are chosen on a random 80% of the samples, standardised; a random forest fitted there
 classifies the others (accuracy), k-means clusters the others (accuracy), and a network of one
@@ -11,14 +11,18 @@ as mean ranks over the sets. The options of "ours" were chosen on colon, lung_sm
 MNIST, scikit-learn's digits and the toys; of the sets here only Madelon was looked at on the way,
 whether its 20 useful features are found. The options of the others are their defaults.
 
-`--keep` names a file of results, to which finished splits are added, so that a run can be resumed.
+`--keep` names a file of results, to which finished splits are added, so that a run can be resumed,
+or methods and tasks be added to it.
 "Ours" runs with two restarts and 200 steps here, the paper's network with one and 300.
 """
 
 import argparse
 import json
+import os
 import pathlib
+import time
 import warnings
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -43,52 +47,76 @@ PAPER = {
     "GLIOMA": (81, 75, 0.69),
     "Prostate-GE": (89, 68, 0.73),
 }
+#: Threads of a forest; `taskset` restricts them.
+JOBS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else -1
 TASKS = ("forest", "k-means", "RMSE")
+METHODS = (
+    "ours",
+    "random",
+    "coverage",
+    "Laplacian score, heat",
+    "Laplacian score, adaptive",
+    "MCFS",
+    "the paper's network",
+    "all features",
+)
 
 
 def coverage(x, m: int) -> np.ndarray:
-    """Greedy maximum of Σ_j max_{i chosen} |corr_ij|: no graph at all."""
+    """Greedy maximum of Σ_j max_{i chosen} |corr_ij|: no graph at all.
+
+    Gains only fall as features are chosen: one that is still the largest when computed anew wins.
+    """
     c = np.abs(x.T @ x) / len(x)
-    covered, chosen = np.zeros(len(c)), []
+    covered, chosen = np.zeros(len(c), c.dtype), []
+    bounds = c.sum(axis=1)
     for _ in range(m):
-        gain = np.maximum(c - covered, 0).sum(axis=1)
-        gain[chosen] = -np.inf
-        chosen.append(int(np.argmax(gain)))
-        covered = np.maximum(covered, c[chosen[-1]])
+        while True:
+            i = int(np.argmax(bounds))
+            bounds[i] = np.maximum(c[i] - covered, 0).sum()
+            if bounds[i] >= bounds.max():
+                break
+        chosen.append(i)
+        covered = np.maximum(covered, c[i])
+        bounds[i] = -np.inf
     return np.array(chosen)
 
 
-def chosen_features(x, classes: int, counts, seed: int) -> dict[str, list[np.ndarray]]:
-    """For every method the features of every count, from standardised training samples."""
+def choose(method: str, x, classes: int, counts, seed: int) -> list[np.ndarray]:
+    """The features of every count, from standardised training samples."""
     d = x.shape[1]
-    generator = np.random.default_rng(seed)
-    greedy = coverage(x, max(counts))
-    heat = selection.top(jaxfs.laplacian_score(x), d)
-    adaptive = selection.top(jaxfs.laplacian_score(x, graph="adaptive"), d)
 
-    def ours(m, **options):
+    def trained(**options):
         key = jax.random.key(seed)
-        return np.asarray(jaxfs.fit_dirichlet_selector(key, x, m, **options).indices)
+        return [jaxfs.fit_dirichlet_selector(key, x, m, **options).indices for m in counts]
 
-    def mcfs(m):
-        return selection.top(jaxfs.mcfs_score(x, num_clusters=classes, num_nonzero=m), m)
+    def first(order):
+        return [order[:m] for m in counts]
 
-    network = {"objective": "network", "num_restarts": 1, "num_steps": 300}
-    network["temperature"] = (1.0, 0.2)
-    return {
-        "ours": [ours(m, num_restarts=2, num_steps=200) for m in counts],
-        "random": [generator.permutation(d)[:m] for m in counts],
-        "coverage": [greedy[:m] for m in counts],
-        "Laplacian score, heat": [heat[:m] for m in counts],
-        "Laplacian score, adaptive": [adaptive[:m] for m in counts],
-        "MCFS": [mcfs(m) for m in counts],
-        "the paper's network": [ours(m, **network) for m in counts],
-        "all features": [np.arange(d)],
-    }
+    match method:
+        case "ours":
+            return trained(num_restarts=2, num_steps=200)
+        case "the paper's network":
+            network = {"objective": "network", "temperature": (1.0, 0.2)}
+            return trained(num_restarts=1, num_steps=300, **network)
+        case "random":
+            generator = np.random.default_rng(seed)
+            return [generator.permutation(d)[:m] for m in counts]
+        case "coverage":
+            return first(coverage(x, max(counts)))
+        case "Laplacian score, heat":
+            return first(selection.top(jaxfs.laplacian_score(x), d))
+        case "Laplacian score, adaptive":
+            return first(selection.top(jaxfs.laplacian_score(x, graph="adaptive"), d))
+        case "MCFS":
+            options = {"num_clusters": classes}
+            return [selection.top(jaxfs.mcfs_score(x, num_nonzero=m, **options), m) for m in counts]
+        case _:
+            return [np.arange(d)]
 
 
 def forest(train, test, y_train, y_test, trees: int, seed: int) -> float:
-    model = RandomForestClassifier(trees, n_jobs=-1, random_state=seed)
+    model = RandomForestClassifier(trees, n_jobs=JOBS, random_state=seed)
     return 100 * float(model.fit(train, y_train).score(test, y_test))
 
 
@@ -108,48 +136,76 @@ def rmse(train, test, chosen, seed: int) -> float:
     return float(np.sqrt(np.mean(np.square(model.predict(test[:, chosen]) - test))))
 
 
-def split_results(name: str, seed: int, trees: int, reconstruct: bool) -> dict[str, list]:
+class Split(NamedTuple):
+    train: np.ndarray
+    test: np.ndarray
+    y_train: np.ndarray
+    y_test: np.ndarray
+
+
+def split(name: str, seed: int) -> Split:
+    """Standardised by the training samples; what is constant there is left out."""
     x, y = data.load(name)
-    generator = np.random.default_rng(seed)
-    order = generator.permutation(len(x))
+    order = np.random.default_rng(seed).permutation(len(x))
     train, test = np.split(order, [int(0.8 * len(x))])
     varied = np.ptp(x[train], axis=0) > 0
     mean, deviation = x[train].mean(axis=0), x[train].std(axis=0)
     x = ((x - mean) / np.where(varied, deviation, 1))[:, varied].astype(np.float32)
-    classes = len(np.unique(y))
-    counts = [m for m in FEWER.get(name, COUNTS) if m <= x.shape[1]]
-    out = {}
-    for method, sets in chosen_features(x[train], classes, counts, seed).items():
-        out[method] = [
-            [
-                forest(x[train][:, s], x[test][:, s], y[train], y[test], trees, seed),
-                k_means(x[test][:, s], y[test], classes, seed),
-                rmse(x[train], x[test], s, seed) if reconstruct else float("nan"),
-            ]
-            for s in sets
-        ]
-    return out
+    return Split(x[train], x[test], y[train], y[test])
 
 
-def report(results: dict[str, list[dict[str, list]]]) -> None:
+def judge(task: str, s: Split, chosen, trees: int, seed: int) -> float:
+    a, b, classes = s.train[:, chosen], s.test[:, chosen], len(np.unique(s.y_train))
+    if task == "forest":
+        return forest(a, b, s.y_train, s.y_test, trees, seed)
+    if task == "k-means":
+        return k_means(b, s.y_test, classes, seed)
+    return rmse(s.train, s.test, chosen, seed)
+
+
+def add(done: dict, name: str, seed: int, methods, tasks, trees: int) -> None:
+    """What is not yet in `done`: the features of each method, and the value of each task."""
+    s = split(name, seed)
+    counts = [m for m in FEWER.get(name, COUNTS) if m <= s.train.shape[1]]
+    classes = len(np.unique(s.y_train))
+    for method in methods:
+        of = done.setdefault(method, {})
+        if "chosen" not in of:
+            start = time.perf_counter()
+            chosen = choose(method, s.train, classes, counts, seed)
+            of["chosen"] = [np.asarray(c).tolist() for c in chosen]
+            of["seconds"] = time.perf_counter() - start
+        for task in tasks:
+            if task not in of:
+                of[task] = [judge(task, s, np.array(c), trees, seed) for c in of["chosen"]]
+
+
+def report(results: dict[str, list[dict]], methods) -> None:
+    """`results[name][seed][method][task]` are values by count; a task may lack some splits."""
     means: dict[str, list] = {}
     for name, splits in results.items():
-        print(f"{name}, {len(splits)} splits (Table 2, ours: {PAPER.get(name, 'not in it')})")
-        for method in splits[0]:
-            table = np.array([split[method] for split in splits])  # (splits, counts, tasks)
-            mean, spread = table.mean(axis=(0, 1)), table.mean(axis=1).std(axis=0)
-            by_count = table.mean(axis=0)
-            best = [*by_count[:, :2].max(axis=0), by_count[:, 2].min()]
-            text = "  ".join(
-                f"{task} {a:6.2f} ± {b:4.2f} (best {c:6.2f})"
-                for task, a, b, c in zip(TASKS, mean, spread, best, strict=True)
-            )
-            print(f"  {method:26s} {text}", flush=True)
+        print(f"{name} (Table 2, ours: {PAPER.get(name, 'not in it')})")
+        for method in methods:
+            text, row = "", []
+            for task, sign in zip(TASKS, (1, 1, -1), strict=True):
+                found = [s[method][task] for s in splits if task in s.get(method, {})]
+                if not found:
+                    row.append((np.nan, np.nan))
+                    continue
+                table = np.array(found)  # (splits, counts)
+                best = sign * (sign * table.mean(axis=0)).max()
+                mean, spread = table.mean(), table.mean(axis=1).std()
+                text += f"  {task} {mean:6.2f} ± {spread:4.2f} (best {best:6.2f}; {len(table)})"
+                row.append((mean, best))
+            print(f"  {method:26s}{text}", flush=True)
             if method != "all features":
-                means.setdefault(method, []).append([*mean, *best])
-    values = np.array(list(means.values()))  # (methods, sets, 6)
+                means.setdefault(method, []).append(row)
+    values = np.array(list(means.values()))  # (methods, sets, tasks, 2)
+    print("in brackets the best count and the number of splits")
     print("mean rank over the sets: mean over counts, and best count, of each task")
-    columns = [ranks(sign * values[:, :, i]) for i, sign in enumerate((1, 1, -1) * 2)]
+    signed = values * np.array([1, 1, -1])[:, None]
+    columns = [signed[:, :, i, j] for i in range(len(TASKS)) for j in (0, 1)]
+    columns = [np.where(np.isnan(v).any(axis=1), np.nan, ranks(v)) for v in columns]
     for i, method in enumerate(means):
         print(f"  {method:26s} " + "  ".join(f"{c[i]:5.2f}" for c in columns))
 
@@ -160,20 +216,21 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--trees", type=int, default=1000)
     parser.add_argument("--keep", type=pathlib.Path)
-    parser.add_argument("--no-reconstruction", action="store_true")
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--tasks", nargs="*", choices=TASKS, default=list(TASKS))
     options = parser.parse_args()
-    results: dict[str, list] = {}
     done = json.loads(options.keep.read_text()) if options.keep and options.keep.exists() else {}
+    results: dict[str, list] = {}
     for seed in range(options.splits):  # split by split, so that every set has its share
         for name in options.sets:
-            at = f"{name} {seed} {options.trees} {options.no_reconstruction}"
-            if at not in done:
-                done[at] = split_results(name, seed, options.trees, not options.no_reconstruction)
-                if options.keep:
-                    options.keep.write_text(json.dumps(done))
-                print(f"split {seed} of {name} is done", flush=True)
-            results.setdefault(name, []).append(done[at])
-    report(results)
+            start = time.perf_counter()
+            of = done.setdefault(f"{name} {seed}", {})
+            add(of, name, seed, options.methods, options.tasks, options.trees)
+            if options.keep:
+                options.keep.write_text(json.dumps(done))
+            results.setdefault(name, []).append(of)
+            print(f"split {seed} of {name}: {time.perf_counter() - start:.0f} s", flush=True)
+    report(results, options.methods)
 
 
 if __name__ == "__main__":

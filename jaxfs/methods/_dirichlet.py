@@ -34,6 +34,8 @@ from jaxfs.surrogates.models import unit_columns
 #: A feature is relevant from so many deviations of decoys below their log-energy on, and fully so
 #: when its own is lower by CLEAR than that.
 DEVIATIONS, CLEAR = 3.0, 0.25
+#: From so many deviations on, values count as that far away.
+FAR = 3.0
 #: Added to energies before their logarithm: smoother than that is smooth enough.
 TINY = 0.0025
 #: The noise on the gates while relevance is explored, and while the features are chosen.
@@ -60,6 +62,15 @@ def standardized(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Arr
     """Columns of mean 0 and variance 1 over the samples present; constant ones are 0."""
     root = jnp.sqrt(jnp.sum(present).astype(x.dtype))
     return jnp.where(present[:, None], root * unit_columns(x, present), 0)
+
+
+def moderated(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Array, "n d"]:
+    """Standardised once more with values beyond FAR deviations brought there.
+
+    A feature that is nearly constant has rare values many deviations away (the outer pixels of
+    images), and its few samples would rule distances and gradients.
+    """
+    return standardized(jnp.clip(standardized(x, present), -FAR, FAR), present)
 
 
 def calibrated_loss(x, decoy, present, varied, settings: Settings, options: Options):

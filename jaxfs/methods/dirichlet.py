@@ -19,7 +19,7 @@ from jaxfs._gates import gates
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
 from jaxfs.kernels import presence
-from jaxfs.methods._dirichlet import Chosen, fit_gates, standardized
+from jaxfs.methods._dirichlet import Chosen, fit_gates, moderated, standardized
 from jaxfs.methods._dirichlet_graph import Options, Settings, Steps, Task, at_once
 from jaxfs.methods._dirichlet_network import DirichletSelector as DirichletSelector
 from jaxfs.methods._dirichlet_network import KNNGraph as KNNGraph
@@ -116,7 +116,8 @@ def fit_dirichlet_selector(
     **Arguments**
 
     - `key`: of `jax.random`.
-    - `x`: `(n, d)`; features are given mean 0 and variance 1 first.
+    - `x`: `(n, d)`; features are given mean 0 and variance 1 first ("calibrated": with values
+      beyond three deviations brought there, lest rare ones rule the distances).
     - `num_features`: m, in [1, d].
     - `objective`: "calibrated" or "network".
     - `num_neighbors`: k, in [1, n − 2].
@@ -193,7 +194,7 @@ def fit_in_steps(
     steps: Steps,
 ) -> DirichletResult:
     """The fit, its training run by `steps`: every part between is compiled for itself."""
-    task, known = _prepared(key, x, present, options, settings)
+    task, known = _prepared(key, x, present, options, settings, network)
     if network:
         chosen = fit_network(task, settings, optimizer, unique, steps)
     else:
@@ -201,12 +202,13 @@ def fit_in_steps(
     return _finished(task, known, chosen, settings, network, unique)
 
 
-@functools.partial(jax.jit, static_argnames="settings")
-def _prepared(key, x, present, options: Options, settings: Settings):
+@functools.partial(jax.jit, static_argnames=("settings", "network"))
+def _prepared(key, x, present, options: Options, settings: Settings, network: bool):
     enough = jnp.sum(present) >= settings.num_neighbors + 2
     known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & enough
     x = jnp.where(present[:, None] & known, x, 0)
-    return Task(key, standardized(x, present), present, varied(x, present), options), known
+    scaled = standardized(x, present) if network else moderated(x, present)
+    return Task(key, scaled, present, varied(x, present), options), known
 
 
 @functools.partial(jax.jit, static_argnames=("settings", "network", "unique"))
