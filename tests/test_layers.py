@@ -59,6 +59,7 @@ ORDER = (
     "methods.ssfs",
     "methods._dirichlet_graph",
     "methods._dirichlet",
+    "methods._dirichlet_gates",
     "methods._dirichlet_network",
     "methods.dirichlet",
     "methods._bins",

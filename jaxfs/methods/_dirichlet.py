@@ -3,7 +3,6 @@
 E_f below is the energy of `_dirichlet_graph`, of feature f on the graph of features behind gates z.
 """
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -15,18 +14,13 @@ from jaxfs._gates import gates
 from jaxfs._numerics import matmul, safe_divide
 from jaxfs.methods._dirichlet_graph import (
     Batch,
+    Objective,
     Options,
     Settings,
-    Steps,
-    Task,
-    Training,
-    adam_or,
-    advance,
-    at_once,
-    begin,
-    draw,
+    candidates,
     draw_batch,
     energies,
+    energies_among,
     temperature,
 )
 from jaxfs.surrogates.models import unit_columns
@@ -42,10 +36,8 @@ TINY = 0.0025
 EXPLORING, CHOOSING = 2.0, 0.1
 #: Exploration ends warmer, in multiples of the last temperature: hard gates explore nothing.
 WARMER = 4.0
-#: So many decoys are put in the places of chosen features.
-TRIALS = 16
-#: So many samples at most are regressed, and a residual below this share counts as explained.
-ROWS, _EXPLAINED = 512, 1e-3
+#: A residual below this share counts as explained.
+_EXPLAINED = 1e-3
 
 
 # ---- Which features have structure: energies against decoys -------------------------------------
@@ -73,7 +65,7 @@ def moderated(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Array,
     return standardized(jnp.clip(standardized(x, present), -FAR, FAR), present)
 
 
-def calibrated_loss(x, decoy, present, varied, settings: Settings, options: Options):
+def calibrated_loss(x, decoy, present, varied, settings: Settings, options: Options) -> Objective:
     """Σ_f z_f c_f / m with c_f = log E_f(x; z) − log E_f(decoys; z): 0 for noise, in or out.
 
     A feature inside lowers its own energy, whatever it is; so does a decoy with the same gate. The
@@ -82,7 +74,7 @@ def calibrated_loss(x, decoy, present, varied, settings: Settings, options: Opti
     """
     m, d = settings.num_features, x.shape[1]
 
-    def loss(logits, key, progress):
+    def loss(logits, _, key, progress):
         noise, part, order = jax.random.split(key, 3)
         noisy = logits + EXPLORING * jax.random.gumbel(noise, logits.shape, logits.dtype)
         z = gates(noisy, m, temperature(options, progress, WARMER), varied)
@@ -96,7 +88,7 @@ def calibrated_loss(x, decoy, present, varied, settings: Settings, options: Opti
         c = lax.stop_gradient(jnp.where(varied, c, 0))
         return jnp.sum(z * c) / m
 
-    return loss
+    return Objective(loss)
 
 
 class Judgement(NamedTuple):
@@ -176,17 +168,31 @@ def covering(e: Float[Array, "d"], worth: Float[Array, "d"]) -> Float[Array, ""]
     return safe_divide(jnp.sum(worth * e), jnp.sum(worth))
 
 
-def covering_loss(x, present, varied, worth, settings: Settings, options: Options):
-    """`covering` on the graph of the gates, which take part through it alone."""
+def covering_loss(x, present, varied, worth, settings: Settings, options: Options) -> Objective:
+    """`covering` on the graph of the gates, which take part through it alone.
 
-    def loss(logits, key, progress):
+    A batch and its candidates may be kept for some steps, in which the gates move little.
+    """
+
+    def opened(logits, key, progress):
+        noisy = logits + CHOOSING * jax.random.gumbel(key, logits.shape, logits.dtype)
+        return gates(noisy, settings.num_features, temperature(options, progress), varied)
+
+    def look(logits, key, progress):
         noise, part = jax.random.split(key)
-        noisy = logits + CHOOSING * jax.random.gumbel(noise, logits.shape, logits.dtype)
-        z = gates(noisy, settings.num_features, temperature(options, progress), varied)
         batch = draw_batch(part, present, settings, x.dtype)
-        return covering(energies(x, z, batch, settings, options.gamma), worth)
+        z = opened(logits, noise, progress)
+        return batch, candidates(x, z, batch, settings.num_candidates)
 
-    return loss
+    def loss(logits, kept, key, progress):
+        noise, part = jax.random.split(key)
+        z = opened(logits, noise, progress)
+        if kept is None:
+            batch = draw_batch(part, present, settings, x.dtype)
+            return covering(energies(x, z, batch, settings, options.gamma), worth)
+        return covering(energies_among(x, z, *kept, settings, options.gamma), worth)
+
+    return Objective(loss, look, settings.refresh_every)
 
 
 def linear_covering(x, varied, worth, m: int) -> Int[Array, "m"]:
@@ -214,129 +220,3 @@ def linear_covering(x, varied, worth, m: int) -> Int[Array, "m"]:
 
     start = x, jnp.zeros_like(varied), jnp.zeros(m, int)
     return lax.fori_loop(0, m, take, start)[2]
-
-
-class Chosen(NamedTuple):
-    """Gates of the best restart, `relevance` of every feature, and how each restart went."""
-
-    logits: Float[Array, "d"]
-    relevance: Float[Array, "d"]
-    history: Float[Array, "restarts steps"]
-    restart_energies: Float[Array, "restarts"]
-    failed_at: Int[Array, "restarts"]
-
-
-def fit_gates(task: Task, settings: Settings, optimizer, steps: Steps = at_once) -> Chosen:
-    """Explore which features have structure, then choose those on whose graph they are smooth."""
-    half = settings.num_steps // 2
-    start = jnp.zeros(task.x.shape[1], task.x.dtype)
-    begun = _begin(start, task.options, settings, half, optimizer)
-    explored = steps(functools.partial(_explore, task, settings, optimizer), begun)
-    found = _judge(task, explored, settings)
-    begun = _begin(found.start, task.options, settings, settings.num_steps - half, optimizer)
-    chosen = steps(functools.partial(_choose, task, found, settings, optimizer), begun)
-    return _conclude(task, found, explored, chosen, settings)
-
-
-class _Found(NamedTuple):
-    """The relevance of every feature, the greedy choice, and the gates it starts from."""
-
-    worth: Float[Array, "d"]
-    order: Int[Array, "m"]
-    start: Float[Array, "d"]
-
-
-def _keys(task: Task, s: Settings):
-    """Four keys, and those of the restarts while they explore and while they choose."""
-    keys = jax.random.split(task.key, 4 + 2 * s.num_restarts)
-    return keys[:4], keys[4 : 4 + s.num_restarts], keys[4 + s.num_restarts :]
-
-
-def _larger(x, s: Settings) -> Settings:
-    """For judging: once, on more samples."""
-    n = x.shape[0]
-    return s._replace(batch_size=min(n, 4 * s.batch_size), num_anchors=min(n, 4 * s.num_anchors))
-
-
-@functools.partial(jax.jit, static_argnames=("settings", "num_steps", "optimizer"))
-def _begin(start, options: Options, settings: Settings, num_steps: int, optimizer) -> Training:
-    one = begin(start, adam_or(optimizer, options), num_steps)
-    return jax.tree.map(lambda a: jnp.broadcast_to(a, (settings.num_restarts, *a.shape)), one)
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _explore(task: Task, settings: Settings, optimizer, training: Training, first, last):
-    _, x, present, varied, options = task
-    keys, restarts, _ = _keys(task, settings)
-    decoy = decoys(keys[1], present, x.shape[1], x.dtype)
-    loss = calibrated_loss(x, decoy, present, varied, settings, options)
-    optimizer = adam_or(optimizer, options)
-    return jax.vmap(lambda key, t: advance(loss, key, t, optimizer, first, last))(
-        restarts, training
-    )
-
-
-@functools.partial(jax.jit, static_argnames="settings")
-def _judge(task: Task, explored: Training, settings: Settings) -> _Found:
-    _, x, present, varied, options = task
-    keys, _, _ = _keys(task, settings)
-    s, judge = settings, _larger(x, settings)
-    batch = draw_batch(keys[0], present, judge, x.dtype)
-    trials = decoys(keys[2], present, TRIALS, x.dtype)
-
-    def calibrated(logits):
-        features = lax.top_k(jnp.where(varied, logits, -jnp.inf), s.num_features)[1]
-        judgement = judged(x, trials, features, batch, judge, options.gamma)
-        return jnp.mean(judgement.c[features]), relevance(judgement)
-
-    value, worth = lax.map(calibrated, explored.parameters)
-    found = worth[jnp.argmin(jnp.where(explored.failed_at < 0, value, jnp.inf))]
-    # What is smooth on the graph of all has structure too, whether or not it was explored.
-    plain = relevance(judged_alike(x, trials, varied, batch, judge, options.gamma))
-    worth = jnp.where(varied, jnp.maximum(found, plain), 0)
-    # Data in which nothing is smoother than noise have no structure to prefer.
-    worth = jnp.where(jnp.any(worth > 0), worth, varied.astype(x.dtype))
-    rows, there = draw(keys[3], present, ROWS, x.dtype)
-    order = linear_covering(jnp.where(there[:, None], x[rows], 0), varied, worth, s.num_features)
-    return _Found(worth, order, worth.at[order].add(1))
-
-
-@functools.partial(jax.jit, static_argnums=(2, 3))
-def _choose(
-    task: Task, found: _Found, settings: Settings, optimizer, training: Training, first, last
-):
-    _, x, present, varied, options = task
-    _, _, restarts = _keys(task, settings)
-    loss = covering_loss(x, present, varied, found.worth, settings, options)
-    optimizer = adam_or(optimizer, options)
-    return jax.vmap(lambda key, t: advance(loss, key, t, optimizer, first, last))(
-        restarts, training
-    )
-
-
-@functools.partial(jax.jit, static_argnames="settings")
-def _conclude(
-    task: Task, found: _Found, explored: Training, chosen: Training, settings: Settings
-) -> Chosen:
-    """The gates with the smallest hard energy."""
-    _, x, present, varied, options = task
-    worth, order, _ = found
-    s, judge = settings, _larger(x, settings)
-    batch = draw_batch(_keys(task, s)[0][0], present, judge, x.dtype)
-    zero = jnp.zeros(x.shape[1], x.dtype)
-    # The start is one of the candidates, in its own order.
-    ranked = zero.at[order].set(jnp.linspace(2, 1, s.num_features, dtype=x.dtype))
-    logits = jnp.where(varied[None], jnp.concat([chosen.parameters, ranked[None]]), -jnp.inf)
-    exactly = judge._replace(exact=True, num_candidates=s.num_neighbors + 1)
-
-    def hard(logits):
-        z = zero.at[lax.top_k(logits, s.num_features)[1]].set(1)
-        z = jnp.where(varied, z, 0)
-        return covering(energies(x, z, batch, exactly, options.gamma), worth)
-
-    final = lax.map(hard, logits)
-    failed = jnp.where(chosen.failed_at >= 0, s.num_steps // 2 + chosen.failed_at, -1)
-    failed = jnp.where(explored.failed_at >= 0, explored.failed_at, failed)
-    best = jnp.argmin(jnp.where(jnp.append(failed, -1) < 0, final, jnp.inf))
-    history = jnp.concat([explored.history, chosen.history], axis=1)
-    return Chosen(logits[best], worth, history, final, failed)

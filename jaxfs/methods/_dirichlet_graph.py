@@ -33,6 +33,7 @@ class Settings(NamedTuple):
     num_restarts: int
     batch_size: int
     num_anchors: int
+    refresh_every: int = 1
 
 
 class Options(NamedTuple):
@@ -94,17 +95,41 @@ def draw_batch(key, present: Bool[Array, "n"], settings: Settings, dtype) -> Bat
 def energies(
     x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, settings: Settings, gamma
 ) -> Float[Array, "d"]:
-    """E_f of every feature on the graph that the gates z make of a batch.
+    """E_f of every feature on the graph that the gates z make of a batch."""
+    number = settings.num_neighbors + 1 if settings.exact else settings.num_candidates
+    near = candidates(x, z, batch, number)
+    return energies_among(x, z, batch, near, settings, gamma)
+
+
+def candidates(
+    x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, number: int
+) -> Int[Array, "b c"]:
+    """The anchors nearest to each row behind the gates, nearest first; −1 where there are fewer."""
+    a, b, z = lax.stop_gradient((x[batch.rows], x[batch.anchors], z))
+    norms = jnp.sum(jnp.square(b) * z[None], axis=1)
+    distances = norms[None] - 2 * matmul(a * z[None], b.T)  # up to a constant of the row
+    others = batch.in_anchors[None] & (batch.rows[:, None] != batch.anchors[None])
+    return nearest(jnp.where(others, distances, jnp.inf), min(number, batch.anchors.size - 1))
+
+
+def energies_among(
+    x: Float[Array, "n d"],
+    z: Float[Array, "d"],
+    batch: Batch,
+    near: Int[Array, "b c"],
+    settings: Settings,
+    gamma,
+) -> Float[Array, "d"]:
+    """E_f with the neighbours of each row looked for among its candidates.
 
     Weights move with the gates: derivatives in z are those of the graph. Lists of candidates are
     constants, which loses nothing, since a weight is 0 where its neighbour leaves the list.
     """
     a, b = x[batch.rows], x[batch.anchors]
-    fixed = lax.stop_gradient(z)
-    norms = jnp.sum(jnp.square(b) * fixed[None], axis=1)
-    distances = norms[None] - 2 * matmul(a * fixed[None], b.T)  # up to a constant of the row
-    others = batch.in_anchors[None] & (batch.rows[:, None] != batch.anchors[None])
-    near = nearest(jnp.where(others, distances, jnp.inf), settings.num_candidates)
+    if settings.exact and near.shape[1] > settings.num_neighbors + 1:
+        far = jnp.einsum("rcd,d->rc", jnp.square(a[:, None] - b[near]), lax.stop_gradient(z))
+        order = nearest(jnp.where(near >= 0, far, jnp.inf), settings.num_neighbors + 1)
+        near = jnp.where(order >= 0, jnp.take_along_axis(near, order, axis=1), -1)
     found = near >= 0
     gaps = jnp.square(a[:, None] - b[near])
     e = jnp.einsum("rcd,d->rc", gaps, z, precision=lax.Precision.HIGHEST)
@@ -140,39 +165,59 @@ def weights(
 class Training(NamedTuple):
     """Parameters, the optimiser's own state, the loss of every step so far, and the step at which
     it, its gradient or the parameters after it were not finite, where training stopped; −1 if they
-    always were.
+    always were; and what is kept from step to step.
     """
 
     parameters: Any
     moments: Any
     history: Float[Array, "steps"]
     failed_at: Int[Array, ""]
+    kept: Any = None
 
 
-def begin(parameters: Any, optimizer: optax.GradientTransformation, num_steps: int) -> Training:
+class Objective(NamedTuple):
+    """`loss(parameters, kept, key, progress)`, progress from 0 to 1, and what it keeps: made by
+    `look(parameters, key, progress)` every so many steps. If those are 1 nothing is kept, and
+    `loss` has None.
+    """
+
+    loss: Callable[[Any, Any, Array, Array], Array]
+    look: Callable[[Any, Array, Array], Any] | None = None
+    every: int = 1
+
+
+def begin(
+    objective: Objective, parameters: Any, optimizer: optax.GradientTransformation, num_steps: int
+) -> Training:
     dtype = jax.tree.leaves(parameters)[0].dtype
+    kept = None
+    if objective.look is not None and objective.every > 1:  # the first step fills it
+        shapes = jax.eval_shape(objective.look, parameters, jax.random.key(0), jnp.zeros((), dtype))
+        kept = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
     moments = optimizer.init(parameters)
-    return Training(parameters, moments, jnp.zeros(num_steps, dtype), jnp.int32(-1))
+    return Training(parameters, moments, jnp.zeros(num_steps, dtype), jnp.int32(-1), kept)
 
 
 def advance(
-    loss: Callable[[Any, Array, Array], Array],
+    objective: Objective,
     key: Array,
     training: Training,
     optimizer: optax.GradientTransformation,
     first: int | Int[Array, ""],
     last: int | Int[Array, ""],
 ) -> Training:
-    """Descend `loss(parameters, key, progress)`, progress from 0 to 1, from step `first` on to the
-    one before `last`.
-    """
+    """Descend the objective from step `first` on to the one before `last`."""
     num_steps, dtype = training.history.size, training.history.dtype
-    differentiate = jax.value_and_grad(loss)
+    differentiate = jax.value_and_grad(objective.loss)
 
     def step(i, state):
-        parameters, moments, history, failed_at = state
+        parameters, moments, history, failed_at, kept = state
         progress = i.astype(dtype) / max(1, num_steps - 1)
-        value, gradient = differentiate(parameters, jax.random.fold_in(key, i), progress)
+        own = jax.random.fold_in(key, i)
+        if kept is not None:
+            look = functools.partial(objective.look, parameters, own, progress)
+            kept = lax.cond(i % objective.every == 0, look, lambda: kept)
+        value, gradient = differentiate(parameters, kept, own, progress)
         with jax.numpy_dtype_promotion("standard"):  # Optax's Adam knows no other
             updates, after = optimizer.update(gradient, moments, parameters)
             moved = optax.apply_updates(parameters, updates)
@@ -181,7 +226,7 @@ def advance(
         failed_at = jnp.where(fine | (failed_at >= 0), failed_at, i)
         keep = functools.partial(jax.tree.map, lambda new, old: jnp.where(fine, new, old))
         history = history.at[i].set(value)
-        return Training(keep(moved, parameters), keep(after, moments), history, failed_at)
+        return Training(keep(moved, parameters), keep(after, moments), history, failed_at, kept)
 
     return lax.fori_loop(jnp.int32(first), jnp.int32(last), step, training)
 

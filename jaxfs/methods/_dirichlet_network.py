@@ -21,8 +21,9 @@ from jaxfs._numerics import matmul
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, nearest_neighbors
 from jaxfs.kernels import presence
-from jaxfs.methods._dirichlet import Chosen
+from jaxfs.methods._dirichlet_gates import Chosen
 from jaxfs.methods._dirichlet_graph import (
+    Objective,
     Settings,
     Steps,
     Task,
@@ -178,7 +179,7 @@ def fit_network(
     task: Task, settings: Settings, optimizer, unique: bool, steps: Steps = at_once
 ) -> Chosen:
     """The paper's network, trained from several keys; the smallest hard energy wins."""
-    begun = _begin(task, settings, optimizer)
+    begun = _begin(task, settings, optimizer, unique)
     trained = steps(functools.partial(_advance, task, settings, optimizer, unique), begun)
     return _conclude(task, trained, settings, unique)
 
@@ -190,35 +191,50 @@ def _keys(task: Task, s: Settings):
     return keys[0], restarts[:, 0], restarts[:, 1]
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _begin(task: Task, settings: Settings, optimizer) -> Training:
+def _objective(task: Task, s: Settings, unique: bool) -> Objective:
+    """The energy of a part of the samples, which may be kept for some steps with its candidates."""
+    _, x, present, _, options = task
+    learner = KNNGraphLearner(s.num_neighbors, 0.0 if s.exact else options.gamma, s.num_candidates)
+
+    def look(logits, key, progress):
+        noise, part = jax.random.split(key)
+        rows, there = draw(part, present, s.num_anchors, x.dtype)
+        chosen = UniqueFeatureSelector(logits, unique)(temperature(options, progress), key=noise)
+        return rows, there, learner.candidates(matmul(x[rows], chosen), there)
+
+    def loss(logits, kept, key, progress):
+        noise, part = jax.random.split(key)
+        near = None
+        if kept is None:
+            rows, there = draw(part, present, s.num_anchors, x.dtype)
+        else:
+            rows, there, near = kept
+        model = DirichletSelector(UniqueFeatureSelector(logits, unique), learner)
+        t = temperature(options, progress)
+        return model(x[rows], t, key=noise, candidates=near, mask=there)
+
+    return Objective(loss, look, s.refresh_every)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def _begin(task: Task, settings: Settings, optimizer, unique: bool) -> Training:
     x, s = task.x, settings
-    optimizer = adam_or(optimizer, task.options)
+    optimizer, objective = adam_or(optimizer, task.options), _objective(task, s, unique)
 
     def start(key):
         logits = 0.01 * jax.random.normal(key, (x.shape[1], s.num_features), x.dtype)
-        return begin(jnp.where(task.varied[:, None], logits, -1e6), optimizer, s.num_steps)
+        logits = jnp.where(task.varied[:, None], logits, -1e6)
+        return begin(objective, logits, optimizer, s.num_steps)
 
     return jax.vmap(start)(_keys(task, s)[1])
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _advance(task: Task, settings: Settings, optimizer, unique, training: Training, first, last):
-    _, x, present, _, options = task
-    s = settings
-    gamma = 0.0 if s.exact else options.gamma
-    learner = KNNGraphLearner(s.num_neighbors, gamma, s.num_candidates)
-    optimizer = adam_or(optimizer, options)
-
-    def loss(logits, key, progress):
-        noise, part = jax.random.split(key)
-        rows, there = draw(part, present, s.num_anchors, x.dtype)
-        model = DirichletSelector(UniqueFeatureSelector(logits, unique), learner)
-        t = temperature(options, progress)
-        return model(x[rows], t, key=noise, mask=there)
-
-    return jax.vmap(lambda key, t: advance(loss, key, t, optimizer, first, last))(
-        _keys(task, s)[2], training
+    objective = _objective(task, settings, unique)
+    optimizer = adam_or(optimizer, task.options)
+    return jax.vmap(lambda key, t: advance(objective, key, t, optimizer, first, last))(
+        _keys(task, settings)[2], training
     )
 
 

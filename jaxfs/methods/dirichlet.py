@@ -19,7 +19,8 @@ from jaxfs._gates import gates
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
 from jaxfs.kernels import presence
-from jaxfs.methods._dirichlet import Chosen, fit_gates, moderated, standardized
+from jaxfs.methods._dirichlet import moderated, standardized
+from jaxfs.methods._dirichlet_gates import Chosen, fit_gates
 from jaxfs.methods._dirichlet_graph import Options, Settings, Steps, Task, at_once
 from jaxfs.methods._dirichlet_network import DirichletSelector as DirichletSelector
 from jaxfs.methods._dirichlet_network import KNNGraph as KNNGraph
@@ -96,6 +97,7 @@ def fit_dirichlet_selector(
     num_candidates: int | None = None,
     batch_size: int | None = None,
     num_anchors: int = 1024,
+    refresh_every: int = 1,
 ) -> DirichletResult:
     """Choose features without labels: those on whose k-NN graph the data are smooth.
 
@@ -131,10 +133,13 @@ def fit_dirichlet_selector(
     - `num_restarts`: runs from other keys, side by side.
     - `unique`: for the network: whether its choices are made distinct.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
-    - `num_candidates`: among how many nearest samples a soft choice is made; 32 by default.
+    - `num_candidates`: among how many nearest samples a soft choice is made, or one from kept
+      candidates; 32 by default.
     - `batch_size`, `num_anchors`: a step looks for the neighbours of so many samples, drawn at
       random, among so many (for the network: of all that are drawn among themselves). By default
       at most 256, fewer for very many features, among 1024.
+    - `refresh_every`: for so many steps the samples of a step and their candidates are kept, and
+      neighbours are looked for among those only. Not while gates explore: their noise is too large.
 
     All but `key`, `x`, `gamma`, `learning_rate`, `temperature` and `mask` are static.
 
@@ -173,6 +178,7 @@ def fit_dirichlet_selector(
         num_candidates=num_candidates,
         batch_size=batch_size,
         num_anchors=num_anchors,
+        refresh_every=refresh_every,
     )
     return _fit(key, *problem, optimizer)
 
@@ -262,6 +268,7 @@ def check_arguments(
     num_candidates,
     batch_size,
     num_anchors,
+    refresh_every=1,
 ):
     """Samples, which of them are present, what may be traced, and what is static."""
     x = _checks.real(x, "x", ndim=2)
@@ -287,17 +294,19 @@ def check_arguments(
     candidates = max(32, k + 1) if num_candidates is None else num_candidates
     candidates = _checks.integer(candidates, "num_candidates", low=k + 1)
     anchors = min(n, _checks.integer(num_anchors, "num_anchors", low=k + 2))
+    held = k + 1 if exact and refresh_every == 1 else candidates
     if batch_size is None:
-        batch_size = min(256, max(32, 2**22 // (d * (k + 1 if exact else candidates))))
+        batch_size = min(256, max(32, 2**22 // (d * held)))
     settings = Settings(
         num_features=m,
         num_neighbors=k,
         exact=exact,
-        num_candidates=min(k + 1 if exact and not network else candidates, anchors - 1),
+        num_candidates=min(candidates, anchors - 1),
         num_steps=_checks.integer(num_steps, "num_steps", low=2),
         num_restarts=_checks.integer(num_restarts, "num_restarts", low=1),
         batch_size=min(n, _checks.integer(batch_size, "batch_size", low=1)),
         num_anchors=anchors,
+        refresh_every=_checks.integer(refresh_every, "refresh_every", low=1),
     )
     varies = varied(x, present)
     if not _checks.is_traced(varies) and not jnp.any(jnp.isnan(x)) and int(jnp.sum(varies)) < m:

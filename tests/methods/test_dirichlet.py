@@ -88,6 +88,28 @@ def test_energies_are_those_of_a_loop():
     assert np.all(energies(np.ones((N, D)), hard) == 0)  # and ties alone
 
 
+def test_candidates_that_were_kept_are_ranked_anew():
+    x, z = jnp.asarray(rng(1).normal(size=(N, D))), jnp.asarray(rng(2).uniform(size=D))
+    near = graph_of_gates.candidates(x, jnp.ones(D), whole(N), N - 1)  # of other gates
+    got = graph_of_gates.energies_among(x, z, whole(N), near, settings(), 0.0)
+    assert_close(got, literal_energies(np.asarray(x), np.asarray(z), K), 1e-10)
+
+
+def test_what_is_kept_is_looked_up_every_so_many_steps():
+    """Descend (p − kept)² / 2 where kept = p at the step of the last look."""
+    objective = graph_of_gates.Objective(
+        lambda p, kept, *_: 0.5 * (p - kept + 1) ** 2, lambda p, *_: p, 3
+    )
+    sgd = optax.sgd(0.5)
+    begun = graph_of_gates.begin(objective, jnp.float64(0), sgd, 6)
+    key = jax.random.key(0)
+    whole_run = graph_of_gates.advance(objective, key, begun, sgd, 0, 6)
+    assert_close(whole_run.history, np.tile([0.5, 0.125, 0.03125], 2), 1e-12)
+    parts = graph_of_gates.advance(objective, key, begun, sgd, 0, 2)
+    parts = graph_of_gates.advance(objective, key, parts, sgd, 2, 6)
+    assert parts.parameters == whole_run.parameters
+
+
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "soft"])
 def test_energies_move_with_the_gates(exact):
     x = jnp.asarray(rng(1).normal(size=(N, D)))
@@ -280,12 +302,19 @@ def test_the_network_picks_twice_without_its_cholesky_step():
     assert first == second
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.1])
-def test_batches_among_anchors_and_keys_of_the_old_kind(gamma):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gamma": 0.0, "num_anchors": 60, "refresh_every": 3},
+        {"gamma": 0.1, "num_anchors": 24},
+        {"gamma": 0.1, "num_anchors": 24, "refresh_every": 3, "objective": "network"},
+    ],
+    ids=["exact, kept", "soft", "network, kept"],
+)
+def test_batches_among_anchors_and_keys_of_the_old_kind(options):
     x = pair(60).astype("float32")
-    options = {"batch_size": 16, "num_anchors": 24 if gamma else 60, "gamma": gamma}
     found = jaxfs.fit_dirichlet_selector(
-        jax.random.PRNGKey(0), x, 2, num_steps=8, num_restarts=2, **options
+        jax.random.PRNGKey(0), x, 2, num_steps=8, num_restarts=2, batch_size=16, **options
     )
     assert len(set(found.indices.tolist()) - {-1}) == 2
     assert np.all(np.isfinite(found.restart_energies))
