@@ -1,6 +1,6 @@
 """What a fit will need, told before it starts: memory, and roughly the time.
 
-Times are counts of operations over the speed of this machine, which one small product and one small
+Times are counts of operations over the speed of one core, which one small product and one small
 `eigh` of NumPy measure. They are rough: a factor of two or three either way.
 """
 
@@ -20,7 +20,7 @@ _SHARE = 0.85
 
 
 class Cost(NamedTuple):
-    """Predicted memory in bytes beyond the data, and seconds without compilation."""
+    """Predicted memory in bytes, and seconds of one core without compilation."""
 
     bytes: float
     seconds: float
@@ -72,13 +72,13 @@ def _speed() -> _Speed:
     return _Speed(products, cubes, passes)
 
 
-def _fastest(f, times: int = 3) -> float:
+def _fastest(f, times: int = 5) -> float:
     out = []
     for _ in range(times):
-        start = time.perf_counter()
+        start = time.process_time()  # others may be using the machine just now
         f()
-        out.append(time.perf_counter() - start)
-    return min(out)
+        out.append(time.process_time() - start)
+    return max(min(out), 1e-6)
 
 
 def free_memory() -> float:
