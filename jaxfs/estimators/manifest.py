@@ -155,5 +155,5 @@ class ManiFeSt(ScoringSelector):
 
 def _against_rest(problem: Problem, code: int) -> Problem:
     """One class against all others; of two classes, against the other."""
-    target = np.not_equal(problem.target, code).astype(np.int32)
+    target = np.asarray(problem.target != code, np.int32)
     return dataclasses.replace(problem, target=target, num_classes=2)
