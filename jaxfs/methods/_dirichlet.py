@@ -190,7 +190,8 @@ def covering_loss(x, present, varied, worth, settings: Settings, options: Option
         if kept is None:
             batch = draw_batch(part, present, settings, x.dtype)
             return covering(energies(x, z, batch, settings, options.gamma), worth)
-        return covering(energies_among(x, z, *kept, settings, options.gamma), worth)
+        batch, near = kept
+        return covering(energies_among(x, z, batch, near, settings, options.gamma), worth)
 
     return Objective(loss, look, settings.refresh_every)
 

@@ -214,7 +214,7 @@ def advance(
         parameters, moments, history, failed_at, kept = state
         progress = i.astype(dtype) / max(1, num_steps - 1)
         own = jax.random.fold_in(key, i)
-        if kept is not None:
+        if kept is not None and objective.look is not None:
             look = functools.partial(objective.look, parameters, own, progress)
             kept = lax.cond(i % objective.every == 0, look, lambda: kept)
         value, gradient = differentiate(parameters, kept, own, progress)
