@@ -116,7 +116,9 @@ def leading_eigenpairs(
 
 def _without_derivative(matvec: Callable[[Array], Array], example) -> Callable[[Array], Array]:
     """`matvec` with what it uses, closed over or bound by a `Partial`, made constant."""
-    matvec = jax.tree.map(lax.stop_gradient, jax.tree_util.Partial(matvec))
+    if not isinstance(matvec, jax.tree_util.Partial):  # twice wrapped, its arrays would be static
+        matvec = jax.tree_util.Partial(matvec)
+    matvec = jax.tree.map(lax.stop_gradient, matvec)
     converted, closed_over = jax.closure_convert(matvec, example)
     if not closed_over:  # then the function as it came: a new one would compile anew
         return matvec

@@ -69,7 +69,7 @@ SCORES = {
     "manifest_score": two_classes(jaxfs.manifest_score),
     "manifest_score spsd": two_classes(jaxfs.manifest_score, geometry="spsd", rank=3),
     "manifest_lowrank_score": two_classes(
-        functools.partial(jaxfs.manifest_lowrank_score, jax.random.key(0), rank=4)
+        functools.partial(jaxfs.manifest_lowrank_score, jax.random.key(0), rank=4, bandwidth=4.0)
     ),
     "manifest_multiclass_score": supervised(jaxfs.manifest_multiclass_score),
     "fisher_score": supervised(jaxfs.fisher_score),

@@ -148,7 +148,10 @@ def _by_rows(
     function: Callable[[Points], Array], points: Points, width: int
 ) -> Float[Array, "d k"]:
     """`function` of all points, a block at a time; derivatives compute the blocks anew."""
-    out = lax.map(jax.checkpoint(function), _blocks(points, width)[0])
+    blocks, present = _blocks(points, width)
+    if present.shape[0] == 1:
+        return function(points)
+    out = lax.map(jax.checkpoint(function), blocks)
     return out.reshape(-1, out.shape[-1])[: points.level.shape[0]]
 
 
@@ -161,8 +164,10 @@ def _gram(function: Callable[[Points], Array], points: Points, width: int) -> Fl
         rows = jnp.where(present[:, None], function(points), 0.0).astype(total.dtype)
         return total + matmul(rows.T, rows), None
 
-    start = jnp.zeros((width, width), widest())
-    return symmetrize(lax.scan(add, start, _blocks(points, width))[0])
+    start, blocks = jnp.zeros((width, width), widest()), _blocks(points, width)
+    if blocks[1].shape[0] == 1:
+        return symmetrize(add(start, jax.tree.map(lambda a: a[0], blocks))[0])
+    return symmetrize(lax.scan(add, start, blocks)[0])
 
 
 # ---- The joint subspace -------------------------------------------------------------------------
