@@ -6,7 +6,12 @@ Prostate-GE (5 966 features), rank 200: Spearman ≥ .99 and 90 of the top 100 i
 exact score, in at most 0.2 of its time, compilation included on both sides. 100 000 synthetic
 features of 80 samples: at most 60 CPU-seconds and 3 GB resident, compilation included, and the 100
 planted features found. From 10 000 to 100 000 features time grows no faster than d^1.2
-(compilation, a constant, left out). Each size runs in a process of its own; times are CPU-seconds.
+(compilation, a constant, left out).
+
+What is found depends on the data. With 5 hidden factors and noise of 0.3, 98 of 100 planted
+features were found among 20 000; with noise of 1.0, 38. Of 500 features that share a factor in one
+class alone, among 100 000 of pure noise, nearly none were. The defaults were chosen on Prostate-GE,
+too. Each size runs in a process of its own; times are CPU-seconds.
 """
 
 import argparse
