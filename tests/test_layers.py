@@ -72,11 +72,16 @@ ORDER = (
     "adaboost",
     "evaluate",
     "distributed",
+    "_columns",
+    "_delimited",
+    "_containers",
+    "_naming",
+    "_tables",
     "plot",
     "cli",
 )
 
-OPTIONAL = {"matplotlib", "typer", "rich", "pandas", "xgboost"}
+OPTIONAL = {"matplotlib", "typer", "rich", "pandas", "polars", "xgboost"}
 MAY_NEED_OPTIONAL = {"plot", "cli"}
 
 
