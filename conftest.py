@@ -5,6 +5,7 @@ environment, so a bare `pytest` is as good as `make test`.
 """
 
 import os
+import sys
 
 # pytest-xdist starts one worker a core. Let each also start one BLAS thread a core, and they fight
 # for the cores, and are slower than one worker alone.
@@ -42,12 +43,14 @@ _finished = 0
 
 
 def pytest_runtest_teardown() -> None:
-    """Forget compiled programs now and then.
+    """Close pictures, and forget compiled programs now and then.
 
-    Each holds several memory maps, of which Linux allows a process 65 530; one worker compiles
+    Each program holds several memory maps, of which Linux allows a process 65 530; one worker compiles
     enough programs in a run to pass that, and LLVM then aborts.
     """
     global _finished
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
     _finished += 1
     if _finished % 100 == 0:
         jax.clear_caches()

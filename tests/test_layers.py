@@ -77,7 +77,11 @@ ORDER = (
     "_containers",
     "_naming",
     "_tables",
+    "_figures",
+    "_plot_scores",
+    "_plot_results",
     "plot",
+    "_report",
     "cli",
 )
 

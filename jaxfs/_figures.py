@@ -1,0 +1,196 @@
+"""What all pictures share: Matplotlib on demand, colours, and names that fit and stay literal.
+
+No setting of Matplotlib is changed, and no figure shown: the caller has the Axes.
+"""
+
+import collections
+import functools
+import importlib
+import itertools
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxfs import _checks
+from jaxfs._types import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+#: Inches. Letters of 10 points are still 10 pixels high where a picture is 300 pixels wide.
+WIDTH = 4.0
+
+#: Okabe and Ito's colours, which the colour-blind tell apart; those that show on white come first.
+COLOURS = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"
+)  # fmt: skip
+GREY = "#999999"
+#: Classes and curves differ in form too, for who sees no colours at all.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":")
+#: Of values from low to high, and of values on both sides of zero.
+SEQUENTIAL, DIVERGING = "cividis", "RdBu_r"
+
+#: For text that came from a user: neither mathematics between dollar signs nor TeX.
+LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
+
+_MISSING = "□"
+
+
+def matplotlib(module: str = "pyplot") -> Any:
+    """A module of Matplotlib, or what to install."""
+    try:
+        return importlib.import_module(f"matplotlib.{module}")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "matplotlib":
+            raise
+        message = "pictures need Matplotlib: pip install 'jaxfs[plot]'"
+        raise ModuleNotFoundError(message, name="matplotlib") from error
+
+
+def axes(ax: "Axes | None", height: float) -> "Axes":
+    """The caller's Axes, or those of a new figure."""
+    pyplot = matplotlib()
+    if ax is None:
+        return pyplot.subplots(figsize=(WIDTH, height), layout="constrained")[1]
+    if not isinstance(ax, matplotlib("axes").Axes):
+        raise _checks.fail("ax", "Matplotlib Axes", type(ax).__name__)
+    return ax
+
+
+def panels(ax: Any, rows: int, columns: int, height: float) -> np.ndarray:
+    """The caller's array of Axes, `(rows, columns)`, or those of a new figure."""
+    if ax is None:
+        figure = matplotlib().figure(figsize=(WIDTH, height), layout="constrained")
+        return figure.subplots(rows, columns, squeeze=False)
+    found = np.asarray(ax, dtype=object)
+    if found.shape != (rows, columns):
+        raise _checks.fail("ax", f"an array of Axes, ({rows}, {columns})", f"shape {found.shape}")
+    for panel in found.flat:
+        axes(panel, height)
+    return found
+
+
+def numbers(values: ArrayLike, name: str, *, ndim: int, finite: bool = True) -> np.ndarray:
+    """Real numbers to draw, in float64; those that cannot be drawn are refused, not left out."""
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise _checks.fail(name, "an array of real numbers", type(values).__name__) from error
+    if found.ndim != ndim or not found.size:
+        expected = f"a filled array of {ndim} dimension{'s' * (ndim > 1)}"
+        raise _checks.fail(name, expected, f"shape {found.shape}")
+    if finite and not np.all(np.isfinite(found)):
+        bad = np.count_nonzero(~np.isfinite(found))
+        raise _checks.fail(name, "finite", f"{bad} of {found.size} that are NaN or infinite")
+    return found
+
+
+def by_falling(values: np.ndarray) -> np.ndarray:
+    """Indices from the largest value to the smallest, ties to the lowest."""
+    return np.argsort(-values, stable=True)
+
+
+def features(order: ArrayLike, name: str, num_features: int) -> np.ndarray:
+    """Distinct feature numbers, as a selector gives them: −1, for none, is left out."""
+    found = np.asarray(order)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise _checks.fail(name, "integers (k,)", f"shape {found.shape}, dtype {found.dtype}")
+    found = found[found != -1]
+    if found.size and (found.min() < 0 or found.max() >= num_features):
+        raise _checks.fail(name, f"in 0 … {num_features - 1}, or −1 for none", found)
+    if len(set(found.tolist())) < found.size:
+        raise _checks.fail(name, "distinct", found)
+    return found
+
+
+def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "AxesImage":
+    """Numbers as colours, from `low` or symmetric about zero; NaN is left white."""
+    high = float(np.nanmax(grid))
+    if signed:
+        high = float(np.nanmax(np.abs(grid))) or 1.0
+        low = -high
+    colours = DIVERGING if signed else SEQUENTIAL
+    masked = np.ma.masked_invalid(grid)
+    return ax.imshow(masked, cmap=colours, vmin=low, vmax=high, interpolation="nearest")
+
+
+# ---- Names --------------------------------------------------------------------------------------
+
+
+def names(
+    given: Sequence[Any] | None, shown: Iterable[int], total: int, *, limit: int, what: str
+) -> list[str]:
+    """Labels of the `shown` of `total` names: printable, short, and no two alike.
+
+    A name that others look like once shortened ends in its number.
+    """
+    if given is None:
+        return [f"{what} {i}" for i in shown]
+    if isinstance(given, str) or len(given) != total:
+        got = repr(given) if isinstance(given, str) else f"{len(given)}"
+        raise _checks.fail("names", f"{total}, one a {what}", got)
+    pairs = [(int(i), _printable(str(given[i]))) for i in shown]
+    short = [shorten(name, limit) for _, name in pairs]
+    often = collections.Counter(short)
+    return [
+        label if often[label] == 1 else f"{shorten(name, limit - len(f' #{i}'))} #{i}"
+        for (i, name), label in zip(pairs, short, strict=True)
+    ]
+
+
+def label(text: object, limit: int) -> str:
+    """One name alone."""
+    return shorten(_printable(str(text)), limit)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Text of at most `limit` columns, the middle left out: both ends tell names apart.
+
+    >>> shorten("worst fractal dimension of all", 16)
+    'worst fr… of all'
+    """
+    if sum(map(_columns, text)) <= limit:
+        return text
+    half = (max(limit, 3) - 1) // 2
+    start, end = _fitting(text, max(limit, 3) - 1 - half), _fitting(text[::-1], half)
+    return start + "…" + end[::-1]
+
+
+def _columns(character: str) -> int:
+    """Ideographs are twice as wide as letters, accents have no width of their own."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _fitting(text: str, limit: int) -> str:
+    """The longest beginning of at most `limit` columns."""
+    reached = itertools.accumulate(map(_columns, text))
+    return text[: sum(1 for total in reached if total <= limit)]
+
+
+def _printable(text: str) -> str:
+    """One line, without control characters; □ for what the font in use cannot draw.
+
+    Matplotlib would warn, each time the picture is drawn, and draw a box itself.
+    """
+    text = " ".join(unicodedata.normalize("NFC", text).split())
+    kept = [c for c in text if unicodedata.category(c)[0] != "C"]
+    families = tuple(matplotlib("font_manager").FontProperties().get_family())
+    return "".join(c if c.isascii() or _drawable(c, families) else _MISSING for c in kept)
+
+
+@functools.lru_cache(maxsize=4096)
+def _drawable(character: str, families: tuple[str, ...]) -> bool:
+    return any(font.get_char_index(ord(character)) for font in _fonts(families))
+
+
+@functools.lru_cache(maxsize=8)
+def _fonts(families: tuple[str, ...]) -> list[Any]:
+    manager = matplotlib("font_manager")
+    files = (manager.findfont(manager.FontProperties(family=family)) for family in families)
+    return [manager.get_font(file) for file in files]

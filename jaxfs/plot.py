@@ -1,0 +1,15 @@
+"""Pictures of scores, ranks, operators and graphs, by Matplotlib: `pip install 'jaxfs[plot]'`.
+
+Every function draws on the Axes it is given, or on those of a new figure, and returns them; it
+shows nothing and changes no setting. Colours are Okabe and Ito's and cividis, which the
+colour-blind can tell apart. A new figure is 4 inches wide, so that it can be read where it is 300
+pixels wide. Names are written as they are, dollar signs and underscores too.
+"""
+
+from jaxfs._plot_results import accuracy_curve as accuracy_curve
+from jaxfs._plot_results import heat_map as heat_map
+from jaxfs._plot_results import knn_graph as knn_graph
+from jaxfs._plot_scores import eigenvectors as eigenvectors
+from jaxfs._plot_scores import pixel_map as pixel_map
+from jaxfs._plot_scores import rank_intervals as rank_intervals
+from jaxfs._plot_scores import score_bars as score_bars
