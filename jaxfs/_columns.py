@@ -22,8 +22,12 @@ _COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 EXACT = 2.0**53
 
 
-class TableError(ValueError):
-    """A table that cannot be used, or a column that it does not have; one line."""
+class Refusal(ValueError):
+    """What the user can mend, in one line; anything else that goes wrong is a mistake in jaxfs."""
+
+
+class TableError(Refusal):
+    """A table that cannot be used, or a column that it does not have."""
 
 
 @dataclasses.dataclass

@@ -1,0 +1,263 @@
+"""From a table to chosen features: options as words, an estimator, its answer as plain values."""
+
+import ast
+import contextlib
+import dataclasses
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxfs import evaluate
+from jaxfs._columns import Refusal, listed, plural, printable, quote
+from jaxfs._tables import Table
+from jaxfs.estimators._catalogue import METHODS, Method
+from jaxfs.resample import Stability
+
+#: Methods that compare features with each other, or distances between samples: units matter.
+_IN_UNITS = frozenset({"manifest", "ssfs", "dirichlet", "laplacian", "mcfs", "spec", "variance"})
+#: Standard deviations further apart than this are not in common units.
+_UNITS = 100.0
+#: Each resample is this share of every class.
+FRACTION = 0.8
+
+
+class Plan(NamedTuple):
+    """What the user asked for, in the words of the command line."""
+
+    method: str
+    k: str = "auto"
+    seed: int = 0
+    dtype: str = "auto"
+    solver: str | None = None
+    options: tuple[str, ...] = ()
+    standardize: bool = False
+    verbose: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The answer: `order`, the features chosen, the best first; `scores (d,)`; `support (d,)`."""
+
+    method: Method
+    parameters: Mapping[str, Any]
+    order: np.ndarray
+    scores: np.ndarray
+    ranking: np.ndarray
+    support: np.ndarray
+    seconds: float
+    notes: tuple[str, ...]
+
+
+def find_method(name: str) -> Method:
+    """A method by its name, in whatever case."""
+    method = METHODS.get(name.strip().lower())
+    if method is None:
+        raise Refusal(f"method must be one of {', '.join(METHODS)}; got {quote(name)}")
+    return method
+
+
+def parse_number(text: str) -> int | float | str:
+    """`20`, `0.1` or `auto`."""
+    if text.strip().lower() == "auto":
+        return "auto"
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            value = kind(text)
+            if value > 0 and (kind is int or value <= 1):
+                return value
+            break
+    raise Refusal(f"-k must be a whole number, a fraction in (0, 1] or auto, got {quote(text)}")
+
+
+def make_estimator(plan: Plan) -> Any:
+    """The estimator of a plan. Unknown or unsuitable options are refused by name."""
+    method = find_method(plan.method)
+    estimator = method.estimator()
+    known = estimator.get_params()
+    given: dict[str, Any] = {"n_features_to_select": parse_number(plan.k), "verbose": plan.verbose}
+    if plan.dtype != "auto":
+        if plan.dtype not in ("float32", "float64"):
+            raise Refusal(f"dtype must be auto, float32 or float64, got {quote(plan.dtype)}")
+        given["dtype"] = plan.dtype
+    if plan.solver is not None:
+        given["solver"] = plan.solver
+    if "random_state" in known:
+        given["random_state"] = plan.seed
+    given |= dict(map(_parse_option, plan.options))
+    own = sorted(set(known) - {"n_features_to_select", "verbose", "dtype"})
+    for name in given:
+        if name not in known:
+            raise Refusal(f"{method.name} has no option {quote(name)}; it has {listed(own, 40)}")
+    return estimator.set_params(**given)
+
+
+def _parse_option(text: str) -> tuple[str, Any]:
+    """`name=value`: the value as Python writes numbers, `True`, `None`, or else a word."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise Refusal(f"an option must read name=value, got {quote(text)}")
+    words: Mapping[str, Any] = {"true": True, "false": False, "none": None}
+    if value.strip().lower() in words:
+        return name.strip(), words[value.strip().lower()]
+    try:
+        return name.strip(), ast.literal_eval(value.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return name.strip(), value.strip()
+
+
+def labels(table: Table, method: Method) -> tuple[np.ndarray | None, dict[str, int]]:
+    """The target as the method takes it, and the classes with their numbers of rows."""
+    if method.targets == "none":
+        return None, {}
+    if table.target is None:
+        raise Refusal(f"{method.name} is supervised: name the column of the target with --target")
+    if method.targets == "numbers":
+        if table.target.dtype.kind != "f":
+            raise Refusal(
+                f"{method.name} needs a target that is a number; {quote(table.target_name)} holds "
+                f"{quote(table.target[0])}"
+            )
+        return table.target, {}
+    return encode(table, method.name)
+
+
+def encode(table: Table, who: str) -> tuple[np.ndarray, dict[str, int]]:
+    """Classes as codes 0, 1, …, and how many rows each has."""
+    assert table.target is not None
+    classes, codes, counts = np.unique(table.target, return_inverse=True, return_counts=True)
+    if 2 * len(classes) > len(codes):
+        numeric = sorted(name for name, method in METHODS.items() if method.targets == "numbers")
+        raise Refusal(
+            f"{who} needs classes; {quote(table.target_name)} has {len(classes)} values in "
+            f"{plural(len(codes), 'row')} (for numbers: {listed(numeric, 9) or 'no method'})"
+        )
+    return codes.astype(np.int64), {
+        class_name(value): int(count) for value, count in zip(classes, counts, strict=True)
+    }
+
+
+def class_name(value: Any) -> str:
+    """`1` for 1.0; words as they are."""
+    return f"{value:.17g}" if isinstance(value, float) else str(value)
+
+
+def standardized(values: np.ndarray) -> np.ndarray:
+    """Each feature less its mean, over its standard deviation; constant ones are 0."""
+    centred = values - values.mean(axis=0)
+    constant = (values == values[0]).all(axis=0)
+    scale = np.where(constant, 1.0, values.std(axis=0))
+    return np.where(constant, 0.0, centred / np.where(scale > 0, scale, 1.0))
+
+
+def fit(estimator: Any, values: np.ndarray, y: np.ndarray | None) -> tuple[str, ...]:
+    """Fit, and return what the estimator warned of. What it refuses is a `Refusal`."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            estimator.fit(values, y)
+        except (ValueError, MemoryError) as error:
+            raise Refusal(" ".join(str(error).split())) from error
+    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return tuple(dict.fromkeys(told))
+
+
+def choose(table: Table, plan: Plan) -> Choice:
+    """Select features of a table.
+
+    **Returns** a `Choice`; raises `Refusal` for what the user can mend.
+    """
+    method, estimator = find_method(plan.method), make_estimator(plan)
+    y, _ = labels(table, method)
+    d = table.values.shape[1]
+    wanted = parse_number(plan.k)
+    if isinstance(wanted, int) and wanted > d:
+        raise Refusal(f"-k must be at most the number of features, {d}; got {wanted}")
+    values = standardized(table.values) if plan.standardize else table.values
+    notes = [] if plan.standardize else _units(values, method)
+    start = time.perf_counter()
+    notes += fit(estimator, values, y)
+    seconds = time.perf_counter() - start
+    ranking, support = np.asarray(estimator.ranking_), np.asarray(estimator.support_)
+    if isinstance(wanted, int) and support.sum() < wanted:
+        notes.append(f"{method.name} chose {support.sum()} of the {wanted} features asked for")
+    chosen = np.flatnonzero(support)
+    return Choice(
+        method=method,
+        parameters=estimator.get_params(),
+        order=chosen[np.argsort(ranking[chosen], stable=True)],
+        scores=np.asarray(estimator.scores_, np.float64),
+        ranking=ranking,
+        support=support,
+        seconds=seconds,
+        notes=tuple(notes),
+    )
+
+
+def _units(values: np.ndarray, method: Method) -> list[str]:
+    spread = values.std(axis=0)
+    spread = spread[spread > 0]
+    if method.name not in _IN_UNITS or not spread.size or spread.max() < _UNITS * spread.min():
+        return []
+    ratio = spread.max() / spread.min()
+    return [
+        f"the features' standard deviations differ by a factor of {ratio:.0f}, and {method.name} "
+        "compares features in their units: consider --standardize"
+    ]
+
+
+def resamples(
+    n: int, y: np.ndarray | None, number: int, seed: int, fraction: float = FRACTION
+) -> Iterator[np.ndarray]:
+    """Rows of each resample: of every class the same share, so that all have one shape."""
+    rng = np.random.default_rng(seed)
+    groups = np.zeros(n, int) if y is None else y
+    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
+    for _ in range(number):
+        parts = [rng.permutation(m)[: max(min(2, len(m)), round(fraction * len(m)))] for m in members]
+        yield np.sort(np.concatenate(parts))
+
+
+def resampled(table: Table, plan: Plan, choice: Choice, number: int) -> Stability:
+    """What the method chooses in `number` resamples of the rows, as many features each time."""
+    y, classes = labels(table, choice.method)
+    quiet = plan._replace(verbose=False, k=str(max(1, len(choice.order))))
+    ranks, chosen = [], []
+    for rows in resamples(len(table.values), y if classes else None, number, plan.seed):
+        values = table.values[rows]
+        estimator = make_estimator(quiet)
+        fit(
+            estimator,
+            standardized(values) if plan.standardize else values,
+            None if y is None else y[rows],
+        )
+        ranks.append(np.asarray(estimator.ranking_))
+        chosen.append(np.asarray(estimator.support_))
+    index = evaluate.selection_stability(np.array(chosen))
+    rank = np.array(ranks, np.float64)
+    return Stability(
+        frequencies=np.mean(chosen, axis=0),
+        mean_ranks=rank.mean(axis=0),
+        rank_deviations=rank.std(axis=0, ddof=1),
+        stability=np.asarray(index.stability),
+        variance=np.asarray(index.variance),
+        interval=np.asarray(index.interval),
+        indices=np.argsort(rank, axis=1, stable=True)[:, : len(choice.order)],
+    )
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold: numbers as they are, infinities and other things as words."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [plain(item) for item in value]
+    return printable(value, 200)

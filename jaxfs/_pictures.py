@@ -1,0 +1,62 @@
+"""The picture and the page of a selection."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxfs._choose import Choice, Plan, labels
+from jaxfs._columns import Refusal, printable
+from jaxfs._tables import Table
+from jaxfs.resample import Stability
+
+#: At most so many features are drawn.
+_SHOWN = 30
+_ENDINGS = (".png", ".svg", ".pdf", ".jpg")
+
+
+def pyplot() -> Any:
+    """Matplotlib without a screen."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise Refusal("pictures need Matplotlib: pip install 'jaxfs[plot]'") from error
+    matplotlib.use("Agg")
+    import matplotlib.pyplot
+
+    return matplotlib.pyplot
+
+
+def check(plot: Path | None, report: Path | None) -> None:
+    """Refuse before the work what could not be drawn after it."""
+    if plot is not None and plot.suffix.lower() not in _ENDINGS:
+        raise Refusal(f"--plot must end in {', '.join(_ENDINGS)}, got '{printable(plot.name)}'")
+    if report is not None and report.suffix.lower() not in (".html", ".htm"):
+        raise Refusal(f"--report must end in .html, got '{printable(report.name)}'")
+    if plot is not None or report is not None:
+        pyplot()
+
+
+def finite(scores: np.ndarray) -> np.ndarray:
+    """Scores that can be drawn: infinite ones as long as the longest finite one."""
+    known = scores[np.isfinite(scores)]
+    return np.clip(scores, known.min(), known.max()) if known.size else np.ones_like(scores)
+
+
+def draw_scores(table: Table, choice: Choice) -> Any:
+    from jaxfs import plot
+
+    return plot.score_bars(
+        finite(choice.scores),
+        [printable(name) for name in table.names],
+        num_shown=min(_SHOWN, len(choice.order)),
+        order=choice.order[:_SHOWN],
+        label=f"score by {choice.method.name}",
+    )
+
+
+def write_plot(path: Path, table: Table, choice: Choice) -> None:
+    module = pyplot()
+    axes = draw_scores(table, choice)
+    axes.figure.savefig(path, dpi=150)
+    module.close(axes.figure)
