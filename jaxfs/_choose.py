@@ -202,10 +202,8 @@ def _units(values: np.ndarray, method: Method) -> list[str]:
     if method.name not in _IN_UNITS or not spread.size or spread.max() < _UNITS * spread.min():
         return []
     ratio = spread.max() / spread.min()
-    return [
-        f"the features' standard deviations differ by a factor of {ratio:.0f}, and {method.name} "
-        "compares features in their units: consider --standardize"
-    ]
+    text = f"the features' standard deviations differ by a factor of {ratio:.0f}, and {method.name}"
+    return [f"{text} compares features in their units: consider --standardize"]
 
 
 def resamples(
@@ -216,7 +214,9 @@ def resamples(
     groups = np.zeros(n, int) if y is None else y
     members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
     for _ in range(number):
-        parts = [rng.permutation(m)[: max(min(2, len(m)), round(fraction * len(m)))] for m in members]
+        parts = [
+            rng.permutation(m)[: max(min(2, len(m)), round(fraction * len(m)))] for m in members
+        ]
         yield np.sort(np.concatenate(parts))
 
 
@@ -236,15 +236,16 @@ def resampled(table: Table, plan: Plan, choice: Choice, number: int) -> Stabilit
         ranks.append(np.asarray(estimator.ranking_))
         chosen.append(np.asarray(estimator.support_))
     index = evaluate.selection_stability(np.array(chosen))
-    rank = np.array(ranks, np.float64)
+    rank: Any = np.array(ranks, np.float64)
+    order: Any = np.argsort(rank, axis=1, stable=True)
     return Stability(
         frequencies=np.mean(chosen, axis=0),
         mean_ranks=rank.mean(axis=0),
         rank_deviations=rank.std(axis=0, ddof=1),
-        stability=np.asarray(index.stability),
-        variance=np.asarray(index.variance),
-        interval=np.asarray(index.interval),
-        indices=np.argsort(rank, axis=1, stable=True)[:, : len(choice.order)],
+        stability=index.stability,
+        variance=index.variance,
+        interval=index.interval,
+        indices=order[:, : len(choice.order)],
     )
 
 

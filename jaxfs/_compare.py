@@ -106,7 +106,9 @@ def _folds(
     rare = min(classes, key=lambda name: classes[name])
     if classes[rare] < folds:
         rows = plural(classes[rare], "row")
-        raise Refusal(f"class {quote(rare)} has {rows}, fewer than the {folds} folds: lower --folds")
+        raise Refusal(
+            f"class {quote(rare)} has {rows}, fewer than the {folds} folds: lower --folds"
+        )
     cut = StratifiedKFold(folds, shuffle=True, random_state=seed)
     return list(cut.split(np.empty((n, 1)), y))
 
@@ -128,7 +130,9 @@ def _row(
         values = table.values[train]
         values = _choose.standardized(values) if plan.standardize else values
         start = time.perf_counter()
-        told = _choose.fit(estimator, values, y[train] if method.supervised and y is not None else None)
+        told = _choose.fit(
+            estimator, values, y[train] if method.supervised and y is not None else None
+        )
         seconds += time.perf_counter() - start
         notes += [f"{method.name}: {note}" for note in told]
         support = np.asarray(estimator.support_)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxfs import _report
 from jaxfs._choose import Choice, Plan, labels
 from jaxfs._columns import Refusal, printable
 from jaxfs._tables import Table
@@ -60,3 +61,75 @@ def write_plot(path: Path, table: Table, choice: Choice) -> None:
     axes = draw_scores(table, choice)
     axes.figure.savefig(path, dpi=150)
     module.close(axes.figure)
+
+
+def write_page(
+    path: Path,
+    source: Path,
+    table: Table,
+    choice: Choice,
+    plan: Plan,
+    stability: Stability | None,
+    command: str,
+) -> None:
+    """The report of a selection."""
+    n, d = table.values.shape
+    _, classes = labels(table, choice.method)
+    features = _report.top_features(
+        choice.scores, table.names, len(choice.order), order=choice.order, stability=stability
+    )
+    report = _report.Report(
+        source=str(source),
+        num_samples=n,
+        num_features=d,
+        dtype=plan.dtype if plan.dtype != "auto" else "float64",
+        target=table.target_name,
+        classes=classes,
+        method=choice.method.name,
+        description=choice.method.summary,
+        parameters=dict(choice.parameters),
+        features=features,
+        stability=None if stability is None else _interval(stability),
+        num_resamples=None if stability is None else len(stability.indices),
+        pictures=_drawings(table, choice, stability),
+        warnings=[*table.notes, *choice.notes],
+        command=command,
+        seed=plan.seed,
+        versions=_report.versions(),
+    )
+    _report.write_report(path, report)
+
+
+def _interval(stability: Stability) -> tuple[float, float, float]:
+    low, high = map(float, stability.interval)
+    return float(stability.stability), low, high
+
+
+def _drawings(table: Table, choice: Choice, stability: Stability | None) -> list[_report.Picture]:
+    from jaxfs import plot
+
+    names = [printable(name) for name in table.names]
+    shown = min(_SHOWN, len(choice.order))
+    found = [
+        _report.picture(
+            plot.score_bars,
+            finite(choice.scores),
+            names,
+            num_shown=shown,
+            order=choice.order[:shown],
+            title="Scores",
+            alt=f"Bars of the scores of the first {shown} features",
+        )
+    ]
+    if stability is not None:
+        found.append(
+            _report.picture(
+                plot.rank_intervals,
+                stability,
+                names,
+                num_shown=shown,
+                title="Ranks in resamples",
+                alt="Mean ranks of the features in the resamples, with their deviations",
+            )
+        )
+    return found

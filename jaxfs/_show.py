@@ -1,10 +1,11 @@
 """What the command prints and writes: tables for people, JSON for programs, pictures, a page."""
 
+import contextlib
 import csv
 import io
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,19 @@ def note(text: str) -> None:
     print(f"note: {printable(text, 500)}", file=sys.stderr)
 
 
+@contextlib.contextmanager
+def progress(total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A bar on stderr, if someone looks; gives a function that is told of each step."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda name: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console(error=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda name: bar.update(task, advance=1, description=name)
+
+
 def print_json(content: Mapping[str, Any]) -> None:
     print(json.dumps(plain(content), ensure_ascii=False, allow_nan=False, indent=2))
 
@@ -44,9 +58,7 @@ def _number(value: float) -> str:
     return "—" if np.isnan(value) else f"{value:.4g}"
 
 
-def selection_json(
-    table: Table, choice: Choice, stability: Stability | None, **more: Any
-) -> dict[str, Any]:
+def selection_json(table: Table, choice: Choice, stability: Stability | None) -> dict[str, Any]:
     """The answer for programs. Infinite scores are the words `inf` and `-inf`."""
     selected = [
         {"rank": place, "name": table.names[j], "column": int(j), "score": choice.scores[j]}
@@ -54,7 +66,7 @@ def selection_json(
         for place, j in enumerate(choice.order, start=1)
     ]
     n, d = table.values.shape
-    content = {
+    return {
         "method": choice.method.name,
         "parameters": choice.parameters,
         "rows": n,
@@ -65,7 +77,6 @@ def selection_json(
         "seconds": round(choice.seconds, 3),
         "notes": [*table.notes, *choice.notes],
     }
-    return content | more
 
 
 def print_selection(table: Table, choice: Choice, stability: Stability | None) -> None:
@@ -80,7 +91,7 @@ def print_selection(table: Table, choice: Choice, stability: Stability | None) -
     if stability is not None:
         grid.add_column("chosen in resamples", justify="right")
     for place, j in enumerate(choice.order[:_SHOWN], start=1):
-        cells = [str(place), Text(printable(table.names[j])), _number(choice.scores[j])]
+        cells: list[Any] = [str(place), Text(printable(table.names[j])), _number(choice.scores[j])]
         if stability is not None:
             cells.append(f"{float(stability.frequencies[j]):.0%}")
         grid.add_row(*cells)
@@ -186,14 +197,18 @@ def check_format(path: Path | None) -> None:
         raise Refusal(f"--out must end in {' or '.join(_MARKS)}, got '{printable(path.name)}'")
 
 
-def write_selected(path: Path, table: Table, order: Sequence[int]) -> None:
+def write_selected(path: Path, table: Table, order: Iterable[int]) -> None:
     """Row names if any, the chosen features from the best on, the target; numbers exactly."""
+    order = list(order)
     head = [table.names[j] for j in order]
     columns: list[Sequence[Any]] = [list(map(repr, table.values[:, j].tolist())) for j in order]
     if table.rows is not None:
         head, columns = ["", *head], [table.rows, *columns]
     if table.target is not None:
-        head, columns = [*head, str(table.target_name)], [*columns, list(map(class_name, table.target))]
+        head, columns = (
+            [*head, str(table.target_name)],
+            [*columns, list(map(class_name, table.target))],
+        )
     text = io.StringIO()
     writer = csv.writer(text, delimiter=_MARKS[path.suffix.lower()], lineterminator="\n")
     writer.writerow(head)

@@ -72,6 +72,16 @@ ORDER = (
     "adaboost",
     "evaluate",
     "distributed",
+    "estimators._arrays",
+    "estimators._cost",
+    "estimators._progress",
+    "estimators._problem",
+    "estimators._base",
+    "estimators.manifest",
+    "estimators.gaussian",
+    "estimators.relief",
+    "estimators.redundancy",
+    "estimators._catalogue",
     "_columns",
     "_delimited",
     "_containers",
@@ -82,11 +92,18 @@ ORDER = (
     "_plot_results",
     "plot",
     "_report",
+    "_choose",
+    "_compare",
+    "_pictures",
+    "_files",
+    "_demo",
+    "_show",
+    "_commands",
     "cli",
 )
 
 OPTIONAL = {"matplotlib", "typer", "rich", "pandas", "polars", "xgboost"}
-MAY_NEED_OPTIONAL = {"plot", "cli"}
+MAY_NEED_OPTIONAL = {"plot", "_commands", "cli"}
 
 
 def module_name(path: Path, root: Path) -> str:

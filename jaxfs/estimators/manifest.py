@@ -1,0 +1,138 @@
+"""ManiFeSt as an estimator."""
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+
+from jaxfs import _checks
+from jaxfs._types import Bandwidth, Percentile
+from jaxfs.estimators import _cost
+from jaxfs.estimators._base import ScoringSelector, estimator
+from jaxfs.estimators._problem import Problem, random_key
+from jaxfs.methods.manifest import manifest_multiclass_score, manifest_score
+
+SOLVERS = ("auto", "exact", "lowrank")
+#: The mean of several kernels takes so many iterations, about.
+_ITERATIONS = 20
+
+
+@estimator
+class ManiFeSt(ScoringSelector):
+    """Features whose association with the other features differs most between the classes.
+
+    For few samples of many features that matter *together*: a feature that tells nothing alone may
+    come first. Features are compared with each other: give them common units, or standardise.
+
+    **Parameters** beside those of `Selector`:
+
+    - `percentile`, `factor`: the bandwidth of the kernels is `factor` times this percentile of the
+      distances between features, in each class. A small percentile suits few relevant features
+      among many.
+    - `bandwidth`: or the bandwidth itself, for all classes.
+    - `geometry`, `ridge`, `rank`, `t`: as in `jaxfs.manifest_score`; `t` is for two classes.
+    - `aggregate`: of more than two classes, `"max"` or `"sum"` (`jaxfs.manifest_multiclass_score`).
+    - `solver`: `"exact"` decomposes matrices of d × d. `"lowrank"` never forms them: for d of ten
+      thousands; two classes, `geometry="spd"`. `"auto"`: exact if it fits in memory and takes less
+      than two minutes by `cost`, or else low rank with a warning that says so.
+    - `lowrank_rank`: how many directions the low-rank solver keeps of each kernel.
+    - `random_state`: of the low-rank solver, which draws at random.
+
+    **Attributes** beside those of `Selector`: `solver_`, the one that was taken.
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> selector = ManiFeSt(n_features_to_select=5).fit(X / X.std(axis=0), y)
+    >>> selector.transform(X).shape
+    (569, 5)
+    """
+
+    percentile: float = 50.0
+    factor: float = 1.0
+    bandwidth: float | None = None
+    geometry: str = "spd"
+    ridge: float = 1e-2
+    rank: int | None = None
+    t: float = 0.5
+    aggregate: str = "max"
+    solver: str = "auto"
+    lowrank_rank: int = 200
+    random_state: Any = None
+
+    _least_features: ClassVar[int] = 2
+    _no_score: ClassVar[str] = "a kernel is not positive definite; raise the ridge"
+
+    def _rule(self) -> Bandwidth:
+        if self.bandwidth is not None:
+            return self.bandwidth
+        return Percentile(self.percentile, self.factor)
+
+    def _score(self, problem: Problem) -> Any:
+        options: dict[str, Any] = {"bandwidth": self._rule(), "ridge": self.ridge}
+        if self.solver_ == "lowrank":
+            (x1, w1), (x2, w2) = problem.of_class(0), problem.of_class(1)
+            return _lowrank_score(
+                random_key(self.random_state),
+                x1,
+                x2,
+                rank=min(self.lowrank_rank, problem.num_features),
+                weights1=w1,
+                weights2=w2,
+                **options,
+            )
+        options |= {"geometry": self.geometry, "rank": self.rank}
+        if problem.num_classes == 2:
+            (x1, w1), (x2, w2) = problem.of_class(0), problem.of_class(1)
+            return manifest_score(x1, x2, t=self.t, weights1=w1, weights2=w2, **options)
+        return manifest_multiclass_score(
+            problem.x,
+            problem.y,
+            num_classes=problem.num_classes,
+            aggregate=self.aggregate,
+            weights=problem.weights,
+            **options,
+        )
+
+    def _check_cost(self, problem: Problem) -> None:
+        self.solver_ = self._chosen_solver(problem)
+        if self.solver_ == "exact":
+            super()._check_cost(problem)
+
+    def _chosen_solver(self, problem: Problem) -> str:
+        _checks.option(self.solver, "solver", SOLVERS)
+        possible = problem.num_classes == 2 and self.geometry == "spd"
+        if self.solver == "lowrank" and not possible:
+            got = f"{problem.num_classes} classes and geometry={self.geometry!r}"
+            raise _checks.fail("solver", '"exact" unless there are two classes and "spd"', got)
+        if self.solver != "auto" or not possible:
+            return "exact" if self.solver == "auto" else self.solver
+        n, d = problem.values.shape
+        cost = _cost.cost(self._work(n, d, problem.num_classes), problem.values.dtype)
+        free = _cost.free_memory()
+        if cost.bytes <= free and cost.seconds <= _cost.LONG:
+            return "exact"
+        warnings.warn(
+            f"ManiFeSt takes its low-rank solver: exactly, {d} features need {cost},"
+            f' and {_cost.readable_bytes(free)} are free. solver="lowrank" does so silently',
+            UserWarning,
+            stacklevel=6,
+        )
+        return "lowrank"
+
+    def _advice(self, problem: Problem) -> str:
+        return 'solver="lowrank" needs little'
+
+    def _work(self, n: int, d: int, c: int) -> _cost.Work:
+        decompositions = 2 if c == 2 else c * (_ITERATIONS + 3)
+        matrices = 8 if c == 2 else 6 * c
+        return _cost.Work(
+            numbers=matrices * d**2 + 2 * n * d,
+            products=2 * n * d**2,
+            cubes=1.25 * decompositions * d**3,
+            passes=40 * c * d**2,  # the percentile is found by counting
+        )
+
+
+def _lowrank_score(key, x1, x2, **options) -> np.ndarray:
+    """The one place that calls the low-rank solver."""
+    raise NotImplementedError("the low-rank solver of ManiFeSt is not in this version")
