@@ -108,12 +108,17 @@ def _parse_option(text: str) -> tuple[str, Any]:
         return name.strip(), value.strip()
 
 
+def check_target(method: Method, target: str | None) -> None:
+    if method.supervised and target is None:
+        raise Refusal(f"{method.name} is supervised: name the column of the target with --target")
+
+
 def labels(table: Table, method: Method) -> tuple[np.ndarray | None, dict[str, int]]:
     """The target as the method takes it, and the classes with their numbers of rows."""
     if method.targets == "none":
         return None, {}
-    if table.target is None:
-        raise Refusal(f"{method.name} is supervised: name the column of the target with --target")
+    check_target(method, table.target_name)
+    assert table.target is not None
     if method.targets == "numbers":
         if table.target.dtype.kind != "f":
             raise Refusal(

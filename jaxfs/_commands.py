@@ -12,17 +12,17 @@ from typing import Annotated, Any
 
 import typer
 
-from jaxfs import _choose, _demo, _files, _pictures, _show
-from jaxfs._choose import Plan
+from jaxfs import _files
 from jaxfs._columns import Refusal, printable
-from jaxfs._compare import compare as compare_methods
 from jaxfs._tables import read_table
+
+# What needs scikit-learn is imported in the commands: `jaxfs --help` need not wait for it.
 
 EPILOG = (
     "Exit codes: 0 fine; 2 bad input or usage, told in one line; 130 interrupted; 1 a mistake in "
     "jaxfs. Answers go to stdout, notes and progress to stderr. Compiled programs are kept in the "
-    "user's cache folder (~/.cache/jaxfs, ~/Library/Caches/jaxfs, %LOCALAPPDATA%\\\\jaxfs) and may be "
-    "deleted; JAXFS_CACHE_DIR names another folder, and JAXFS_CACHE_DIR=off keeps none."
+    "user's cache folder (~/.cache/jaxfs, ~/Library/Caches/jaxfs or %LOCALAPPDATA%/jaxfs), where "
+    "they may be deleted; JAXFS_CACHE_DIR names another folder, and JAXFS_CACHE_DIR=off keeps none."
 )
 
 app = typer.Typer(
@@ -66,12 +66,13 @@ def _use_cache() -> None:
     import jax
 
     folder = _files.cache_folder()
-    if folder is None or jax.config.read("jax_compilation_cache_dir"):
+    if folder is None or os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        _show.note(f"compiled programs are not kept: {folder}: {error.strerror}")
+        reason = printable(f"{folder}: {error.strerror}", 500)
+        print(f"note: compiled programs are not kept: {reason}", file=sys.stderr)
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
@@ -132,10 +133,10 @@ Resamples = Annotated[
 def _tell(notes: tuple[str, ...], quiet: bool) -> None:
     if not quiet:
         for text in notes:
-            _show.note(text)
+            print(f"note: {printable(text, 500)}", file=sys.stderr)
 
 
-@app.command()
+@app.command(epilog=EPILOG)
 @_guarded
 def select(
     table: TablePath,
@@ -164,9 +165,15 @@ def select(
 
     jaxfs select cells.csv --target type --method manifest -k 20 --plot scores.png
     """
+    from jaxfs import _choose, _pictures, _show
+    from jaxfs._choose import Plan
+
     verbose = not quiet and sys.stderr.isatty()
     plan = Plan(method, k, seed, dtype, solver, tuple(option or ()), standardize, verbose)
     _choose.make_estimator(plan)
+    _choose.check_target(_choose.find_method(method), target)
+    if resamples == 1:
+        raise Refusal("--resamples must be 0, or at least 2")
     _show.check_format(out)
     _pictures.check(plot, report)
     _files.check_outputs((out, plot, report), force=force, source=table)
@@ -184,8 +191,6 @@ def select(
     choice = _choose.choose(data, plan)
     _tell(choice.notes, quiet)
     number = resamples if resamples is not None else 10 if report is not None else 0
-    if number == 1:
-        raise Refusal("--resamples must be 0, or at least 2")
     stability = _choose.resampled(data, plan, choice, number) if number else None
     with _files.Staged(force=force) as staged:
         if out is not None:
@@ -227,7 +232,7 @@ def _command_line(
     return shlex.join(["jaxfs", name, str(table), *parts, *flags])
 
 
-@app.command()
+@app.command(epilog=EPILOG)
 @_guarded
 def compare(
     table: TablePath,
@@ -255,13 +260,18 @@ def compare(
 
     jaxfs compare cells.csv --target type --methods manifest,relieff,gc -k 20
     """
+    from jaxfs import _choose, _show
+    from jaxfs._choose import Plan
+    from jaxfs._compare import compare as compare_methods
+
     plans = [
         Plan(name, k, seed, dtype, None, (), standardize) for name in methods.split(",") if name
     ]
     if not plans:
         raise Refusal("--methods must name at least one method")
-    for plan in plans:
+    for plan in plans:  # a mistake in the last one is told before the first starts
         _choose.make_estimator(plan)
+        _choose.check_target(_choose.find_method(plan.method), target)
     data = read_table(
         table,
         target=target,
@@ -290,6 +300,8 @@ def methods(
     json: Json = False,
 ) -> None:
     """List the methods: what each is for, what target it needs, its options."""
+    from jaxfs import _choose, _show
+
     chosen = None if name is None else _choose.find_method(name)
     if json:
         content = _show.methods_json()
@@ -311,6 +323,8 @@ def demo(
     seed: Seed = 0,
 ) -> None:
     """Which pixels tell a 4 from a 9? Rank them, draw them, and say what is seen."""
+    from jaxfs import _demo, _pictures, _show
+
     _show.check_format(data)
     _pictures.check(out, None)
     _files.check_outputs((out, data), force=force)

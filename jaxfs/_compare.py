@@ -64,8 +64,6 @@ def compare(
     names = [method.name for method in methods]
     if len(set(names)) < len(names):
         raise Refusal("methods must differ from each other")
-    for plan in plans:
-        _choose.make_estimator(plan)  # a mistake in the last one is told before the first starts
     targets = {m.targets for m in methods} - {"none"}
     if len(targets) > 1:
         raise Refusal("methods for classes and methods for numbers cannot be compared")

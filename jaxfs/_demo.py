@@ -15,7 +15,8 @@ EXPLANATION = """\
 The data are 361 handwritten digits of scikit-learn, 8 × 8 pixels each: fours and nines. ManiFeSt
 ranked the 64 pixels by how much their relations to the other pixels differ between the two digits;
 no pixel was looked at alone. The brighter a pixel of the picture, the higher it ranks; the numbers
-are the ranks of the ten best. They lie where a nine closes its loop and a four stays open.
+are the ranks of the ten best. They lie in two places: low on the left, where the bar of a four runs
+and a nine is empty, and at the top, where a nine closes its loop and a four is open.
 """
 
 

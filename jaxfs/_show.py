@@ -32,11 +32,6 @@ def console(*, error: bool = False) -> Any:
     return Console(file=stream, width=None if stream.isatty() else 200, highlight=False)
 
 
-def note(text: str) -> None:
-    """One line for people, beside the answer."""
-    print(f"note: {printable(text, 500)}", file=sys.stderr)
-
-
 @contextlib.contextmanager
 def progress(total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
     """A bar on stderr, if someone looks; gives a function that is told of each step."""
