@@ -98,12 +98,13 @@ ORDER = (
     "_files",
     "_demo",
     "_show",
+    "_arguments",
     "_commands",
     "cli",
 )
 
 OPTIONAL = {"matplotlib", "typer", "rich", "pandas", "polars", "xgboost"}
-MAY_NEED_OPTIONAL = {"plot", "_commands", "cli"}
+MAY_NEED_OPTIONAL = {"plot", "_arguments", "_commands", "cli"}
 
 
 def module_name(path: Path, root: Path) -> str:
