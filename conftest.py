@@ -45,8 +45,8 @@ _finished = 0
 def pytest_runtest_teardown() -> None:
     """Close pictures, and forget compiled programs now and then.
 
-    Each program holds several memory maps, of which Linux allows a process 65 530; one worker compiles
-    enough programs in a run to pass that, and LLVM then aborts.
+    Each program holds several memory maps, of which Linux allows a process 65 530; one worker
+    compiles enough programs in a run to pass that, and LLVM then aborts.
     """
     global _finished
     if "matplotlib.pyplot" in sys.modules:

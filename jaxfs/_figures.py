@@ -7,6 +7,7 @@ import collections
 import functools
 import importlib
 import itertools
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -40,10 +41,10 @@ LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
 _MISSING = "□"
 
 
-def matplotlib(module: str = "pyplot") -> Any:
-    """A module of Matplotlib, or what to install."""
+def matplotlib(module: str = "") -> Any:
+    """Matplotlib or one of its modules, or what to install."""
     try:
-        return importlib.import_module(f"matplotlib.{module}")
+        return importlib.import_module(f"matplotlib.{module}" if module else "matplotlib")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "matplotlib":
             raise
@@ -51,27 +52,38 @@ def matplotlib(module: str = "pyplot") -> Any:
         raise ModuleNotFoundError(message, name="matplotlib") from error
 
 
-def axes(ax: "Axes | None", height: float) -> "Axes":
-    """The caller's Axes, or those of a new figure."""
-    pyplot = matplotlib()
-    if ax is None:
-        return pyplot.subplots(figsize=(WIDTH, height), layout="constrained")[1]
-    if not isinstance(ax, matplotlib("axes").Axes):
-        raise _checks.fail("ax", "Matplotlib Axes", type(ax).__name__)
-    return ax
+def axes(ax: Any, height: float) -> "Axes":
+    """The caller's Axes, or those of a figure that is filled."""
+    Axes = matplotlib("axes").Axes
+    if isinstance(ax, Axes):
+        return ax
+    if ax is None or _is_figure(ax):
+        return panels(ax, 1, 1, height)[0, 0]
+    raise _checks.fail("ax", "Matplotlib Axes or a Figure", type(ax).__name__)
 
 
 def panels(ax: Any, rows: int, columns: int, height: float) -> np.ndarray:
-    """The caller's array of Axes, `(rows, columns)`, or those of a new figure."""
+    """The caller's array of Axes, `(rows, columns)`, or those of a figure that is filled."""
     if ax is None:
-        figure = matplotlib().figure(figsize=(WIDTH, height), layout="constrained")
-        return figure.subplots(rows, columns, squeeze=False)
+        ax = matplotlib("pyplot").figure(layout="constrained")
+    if _is_figure(ax):
+        ax.set_size_inches(WIDTH, height)
+        return ax.subplots(rows, columns, squeeze=False)
     found = np.asarray(ax, dtype=object)
     if found.shape != (rows, columns):
         raise _checks.fail("ax", f"an array of Axes, ({rows}, {columns})", f"shape {found.shape}")
     for panel in found.flat:
         axes(panel, height)
     return found
+
+
+def _is_figure(ax: Any) -> bool:
+    """An empty one: a figure with Axes is the caller's, who says which of them."""
+    if not isinstance(ax, matplotlib("figure").Figure):
+        return False
+    if ax.axes:
+        raise _checks.fail("ax", "Axes, or a Figure without any", f"a Figure of {len(ax.axes)}")
+    return True
 
 
 def numbers(values: ArrayLike, name: str, *, ndim: int, finite: bool = True) -> np.ndarray:
@@ -126,20 +138,25 @@ def names(
 ) -> list[str]:
     """Labels of the `shown` of `total` names: printable, short, and no two alike.
 
-    A name that others look like once shortened ends in its number.
+    A name that others look like once shortened, or that the font cannot draw, ends in its number.
     """
     if given is None:
         return [f"{what} {i}" for i in shown]
     if isinstance(given, str) or len(given) != total:
         got = repr(given) if isinstance(given, str) else f"{len(given)}"
         raise _checks.fail("names", f"{total}, one a {what}", got)
-    pairs = [(int(i), _printable(str(given[i]))) for i in shown]
+    pairs = [(int(i), _printable(str(given[i])) or f"{what} {i}") for i in shown]
     short = [shorten(name, limit) for _, name in pairs]
     often = collections.Counter(short)
     return [
-        label if often[label] == 1 else f"{shorten(name, limit - len(f' #{i}'))} #{i}"
-        for (i, name), label in zip(pairs, short, strict=True)
+        text if often[text] == 1 and _MISSING not in text else _numbered(name, i, limit)
+        for (i, name), text in zip(pairs, short, strict=True)
     ]
+
+
+def _numbered(name: str, number: int, limit: int) -> str:
+    end = f" #{number}"
+    return shorten(name, limit - len(end)) + end
 
 
 def label(text: object, limit: int) -> str:
@@ -174,23 +191,26 @@ def _fitting(text: str, limit: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """One line, without control characters; □ for what the font in use cannot draw.
+    """One line, without control characters; one □ for all in a row that the font cannot draw.
 
-    Matplotlib would warn, each time the picture is drawn, and draw a box itself.
+    Matplotlib would warn each time the picture is drawn, and draw boxes itself. Whoever has such
+    names sets `rcParams["font.family"]` to a list of fonts that has them.
     """
     text = " ".join(unicodedata.normalize("NFC", text).split())
     kept = [c for c in text if unicodedata.category(c)[0] != "C"]
-    families = tuple(matplotlib("font_manager").FontProperties().get_family())
-    return "".join(c if c.isascii() or _drawable(c, families) else _MISSING for c in kept)
+    files = _font_files()
+    drawn = "".join(c if c.isascii() or _drawable(c, files) else _MISSING for c in kept)
+    return re.sub(f"{_MISSING}+", _MISSING, drawn)
+
+
+def _font_files() -> tuple[str, ...]:
+    """Of the fonts that Matplotlib tries in turn, by the settings of now."""
+    manager = matplotlib("font_manager")
+    families = manager.FontProperties().get_family()
+    return tuple(str(manager.findfont(manager.FontProperties(family=[f]))) for f in families)
 
 
 @functools.lru_cache(maxsize=4096)
-def _drawable(character: str, families: tuple[str, ...]) -> bool:
-    return any(font.get_char_index(ord(character)) for font in _fonts(families))
-
-
-@functools.lru_cache(maxsize=8)
-def _fonts(families: tuple[str, ...]) -> list[Any]:
-    manager = matplotlib("font_manager")
-    files = (manager.findfont(manager.FontProperties(family=family)) for family in families)
-    return [manager.get_font(file) for file in files]
+def _drawable(character: str, files: tuple[str, ...]) -> bool:
+    get_font = matplotlib("font_manager").get_font
+    return any(get_font(file).get_char_index(ord(character)) for file in files)

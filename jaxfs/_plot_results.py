@@ -11,6 +11,7 @@ from jaxfs.methods.dirichlet import DirichletResult, KNNGraph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: More lines than this are drawn as pixels in a vector format.
 _MANY = 5000
@@ -22,7 +23,7 @@ def knn_graph(
     *,
     labels: ArrayLike | None = None,
     names: Sequence[Any] | None = None,
-    ax: "Axes | None" = None,
+    ax: "Axes | Figure | None" = None,
 ) -> "Axes":
     """Samples in the plane and a line to each of their neighbours, darker for a larger weight.
 
@@ -98,7 +99,7 @@ def _plane(x: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, str]
 
 
 def _scatter(ax: "Axes", points: np.ndarray, labels: ArrayLike | None) -> None:
-    style: dict[str, Any] = {"s": 18, "edgecolors": "white", "linewidths": 0.4, "zorder": 2}
+    style: dict[str, Any] = {"s": 24, "edgecolors": "white", "linewidths": 0.4, "zorder": 2}
     if labels is None:
         ax.scatter(*points.T, color=_figures.COLOURS[0], **style)
         return
@@ -133,7 +134,7 @@ def accuracy_curve(
     *,
     baseline: float | None = None,
     label: str = "accuracy",
-    ax: "Axes | None" = None,
+    ax: "Axes | Figure | None" = None,
 ) -> "Axes":
     """Accuracy against the number of features: the mean of several runs ± one standard deviation.
 
@@ -177,7 +178,7 @@ def accuracy_curve(
         handles.append(ax.axhline(level, color="black", linewidth=1, linestyle=(0, (1, 2))))
     if number[-1] > 20 * number[0]:
         ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(_figures.matplotlib("ticker").ScalarFormatter())
+        ax.xaxis.set_major_formatter("{x:g}")
     else:
         ax.xaxis.set_major_locator(_figures.matplotlib("ticker").MaxNLocator(5, integer=True))
     ax.set(xlabel="number of features", ylabel=label)
@@ -207,7 +208,7 @@ def heat_map(
     *,
     signed: bool = False,
     label: str | None = None,
-    ax: "Axes | None" = None,
+    ax: "Axes | Figure | None" = None,
 ) -> "Axes":
     """A matrix as colours, such as a kernel between features or the overlap of several methods.
 
@@ -234,8 +235,8 @@ def heat_map(
     ax = _figures.axes(ax, 3.6)
     image = _figures.image(ax, grid, signed=_checks.flag(signed, "signed"), low=np.nanmin(grid))
     ax.set_aspect("auto")
-    _ticks(ax.yaxis, rows, r, "row")
-    _ticks(ax.xaxis, columns, c, "column", rotation=45, ha="right", rotation_mode="anchor")
+    _ticks(ax.yaxis, rows, r, 20)
+    _ticks(ax.xaxis, columns, c, 10, rotation=45, ha="right", rotation_mode="anchor")
     if label is not None:
         ax.figure.colorbar(image, ax=ax, label=label, shrink=0.85)
     elif max(r, c) <= 8:
@@ -243,20 +244,21 @@ def heat_map(
     return ax
 
 
-def _ticks(axis: Any, names: Sequence[Any] | None, total: int, what: str, **style: Any) -> None:
-    """Names beside at most 20 lines; numbers, few of them, where there are no names."""
+def _ticks(axis: Any, names: Sequence[Any] | None, total: int, most: int, **style: Any) -> None:
+    """Names beside at most so many lines; numbers, few of them, where there are no names."""
     if names is None:
         axis.set_major_locator(_figures.matplotlib("ticker").MaxNLocator(5, integer=True))
         return
-    shown = range(0, total, -(-total // 20))
-    texts = _figures.names(names, shown, total, limit=14, what=what)
+    shown = range(0, total, -(-total // most))
+    texts = _figures.names(names, shown, total, limit=14, what=f"{axis.axis_name} line")
     axis.set_ticks(list(shown), texts, **_figures.LITERAL, **style)
 
 
 def _write_cells(ax: "Axes", image: Any, grid: np.ndarray) -> None:
     """Values in white on dark cells and in black on light ones."""
+    # The luminance at which black and white stand out equally, for sRGB colours.
     red_green_blue = image.to_rgba(np.ma.masked_invalid(grid))[..., :3]
-    light = red_green_blue @ np.array([0.299, 0.587, 0.114]) > 0.5
+    light = red_green_blue**2.2 @ np.array([0.2126, 0.7152, 0.0722]) > 0.179
     for row, column in np.ndindex(grid.shape):
         if not np.isnan(grid[row, column]):
             colour = "black" if light[row, column] else "white"

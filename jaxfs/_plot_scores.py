@@ -13,6 +13,7 @@ from jaxfs.resample import Stability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _NAME = 22
 _LINE = 0.22  # inches
@@ -26,7 +27,7 @@ def score_bars(
     selected: ArrayLike | None = None,
     order: ArrayLike | None = None,
     label: str = "score",
-    ax: "Axes | None" = None,
+    ax: "Axes | Figure | None" = None,
 ) -> "Axes":
     """A bar for each of the best features, the best at the top.
 
@@ -71,7 +72,7 @@ def rank_intervals(
     names: Sequence[Any] | None = None,
     *,
     num_shown: int = 20,
-    ax: "Axes | None" = None,
+    ax: "Axes | Figure | None" = None,
 ) -> "Axes":
     """The mean rank of each feature over resamples, ± one standard deviation, the best at the top.
 
@@ -130,7 +131,7 @@ def pixel_map(
     num_marked: int = 0,
     signed: bool = False,
     label: str | None = "score",
-    ax: "Axes | None" = None,
+    ax: "Axes | Figure | None" = None,
 ) -> "Axes":
     """Features that are the pixels of an image, each in the colour of its value.
 
@@ -155,7 +156,7 @@ def pixel_map(
     flat = _figures.numbers(values, "values", ndim=1)
     grid = flat.reshape(_image_shape(shape, flat.size))
     num_marked = _checks.integer(num_marked, "num_marked", low=0, high=flat.size)
-    ax = _figures.axes(ax, 3.4 if label is not None else _figures.WIDTH)
+    ax = _figures.axes(ax, 0.5 + _image_height(grid.shape, 0.75 * _figures.WIDTH))
     signed, low = _checks.flag(signed, "signed"), min(0.0, flat.min())
     image = _figures.image(ax, grid, signed=signed, low=low)
     if label is not None:
@@ -209,7 +210,9 @@ def eigenvectors(
     num_shown = _checks.integer(num_shown, "num_shown", low=1)
     if shape is not None:
         shape = _image_shape(shape, d)
-    height = 4.2 if shape is not None else 1 + 2 * (0.5 + _LINE * min(num_shown, d))
+        height = 0.7 + 2 * _image_height(shape, _figures.WIDTH / num_vectors)
+    else:
+        height = 1 + 2 * (0.3 + _LINE * min(num_shown, d))
     axes = _figures.panels(ax, 2, num_vectors, height)
     rows = (("M", operators.mean), ("D", operators.difference))
     for row, (letter, operator) in zip(axes, rows, strict=True):
@@ -221,14 +224,15 @@ def eigenvectors(
                 panel.set(xticks=[], yticks=[])
             else:
                 _entries(panel, vector, names, num_shown, limit=24 // num_vectors)
-            panel.set_title(f"λ({letter}) = {value:.3g}", fontsize="medium")
+            # To the right: above bars a title may reach over their names.
+            panel.set_title(f"λ({letter}) = {value:.3g}", fontsize="medium", loc="right")
     return axes
 
 
 # ---- Parts --------------------------------------------------------------------------------------
 
 
-def _listing(labels: list[str], ax: "Axes | None") -> "Axes":
+def _listing(labels: list[str], ax: "Axes | Figure | None") -> "Axes":
     """Axes with a line for each name, from the top."""
     ax = _figures.axes(ax, 0.8 + _LINE * max(len(labels), 3))
     ax.set_yticks(np.arange(len(labels)), labels, **_figures.LITERAL)
@@ -252,12 +256,18 @@ def _entries(ax, vector: np.ndarray, names, num_shown: int, *, limit: int) -> No
     ax.barh(np.arange(largest.size), vector[largest], height=0.75, color=colours)
     ax.axvline(0, color="black", linewidth=0.8)
     ax.tick_params(labelsize="small")
+    ax.set_xticks([0])
 
 
 def _image_shape(shape: Any, size: int) -> tuple[int, int]:
     if not isinstance(shape, tuple) or len(shape) != 2 or math.prod(shape) != size:
         raise _checks.fail("shape", f"(rows, columns) of product {size}", shape)
     return shape
+
+
+def _image_height(shape: tuple[int, ...], width: float) -> float:
+    """In inches, of an image so wide; long ones are made narrower."""
+    return min(width * shape[0] / shape[1], 2 * width)
 
 
 def _mark(ax: "Axes", grid: np.ndarray, number: int) -> None:

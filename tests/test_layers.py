@@ -91,6 +91,7 @@ ORDER = (
     "_plot_scores",
     "_plot_results",
     "plot",
+    "_html",
     "_report",
     "_choose",
     "_compare",

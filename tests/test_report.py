@@ -1,0 +1,212 @@
+"""The report is one file that any browser can open, whatever the names in it."""
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+from jaxfs import Stability, _html, _report, plot
+
+HOSTILE = [
+    "<script>document.title='owned'</script>",
+    "\"><img src=x onerror=alert(1)>'",
+    "</td></table><!--",
+    "&amp; 😀 漢字",
+    "\u202eמשקל",
+    "javascript:alert(1)",
+]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+VOID = {"meta", "img"}
+
+
+class Page(HTMLParser):
+    """What is in a page, after a check that whatever opens also closes."""
+
+    def __init__(self, source: str):
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(source)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if data.strip():
+            self.texts.append((self.open[-1], data))
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def said(self, tag: str) -> list[str]:
+        return [text for inside, text in self.texts if inside == tag]
+
+
+@pytest.fixture(scope="module")
+def report() -> _report.Report:
+    """Names that would like to be markup, wherever a user's words can go."""
+    name = "".join(HOSTILE)
+    d = len(HOSTILE)
+    scores = np.arange(d, 0, -1.0)
+    ranks = jnp.arange(1.0, d + 1)
+    whole = jnp.asarray(0.9), jnp.asarray(0.01), jnp.asarray([0.8, 1.0])
+    stable = Stability(ranks / d, ranks, jnp.zeros(d), *whole, jnp.zeros((2, 3), jnp.int32))
+    options = {"title": name, "alt": name}
+    return _report.Report(
+        title=name, source=name, num_samples=1234, num_features=d, dtype="float64",
+        method=name, description=name, parameters={name: name, "ridge": 0.01},
+        features=_report.top_features(scores, HOSTILE, 5, stability=stable),
+        stability=(0.9, 0.8, 1.0), num_resamples=50, target=name, classes={name: 1000, "b": 234},
+        imputed={name: 7}, more={name: name}, warnings=[name, "take care"], command=name, seed=3,
+        versions=_report.versions(), created=name,
+        pictures=[
+            _report.picture(plot.score_bars, scores, HOSTILE, **options),
+            _report.picture(plot.pixel_map, scores, (2, 3), label=None, **options),
+        ],
+    )  # fmt: skip
+
+
+def test_page_is_well_formed_and_loads_nothing(report, tmp_path):
+    _report.write_report(tmp_path / "report.html", report)
+    source = (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = Page(source)
+    allowed = {"charset", "http-equiv", "content", "name", "lang", "id", "aria-labelledby", "class"}
+    for tag, attributes in page.tags:
+        assert tag not in {"script", "link", "iframe", "object", "embed", "base", "a"}
+        assert set(attributes) <= allowed | {"scope", "alt", "src"}
+    assert all(image["src"].startswith("data:image/svg+xml;base64,") for image in page.all("img"))
+    assert not re.search(r"https?://|url\(|@import", source)
+    # Whatever was given is there, letter by letter.
+    assert [t for t in page.said("bdi") if t in HOSTILE] == HOSTILE[:5]
+    assert (
+        page.said("title") == ["".join(HOSTILE)] == [image["alt"] for image in page.all("img")][:1]
+    )
+
+
+def test_page_has_every_part_in_order(report):
+    page = Page(_report._page(report))
+    headings = ["Warnings", "Features", "Pictures", "Data", "Method", "How to reproduce"]
+    assert page.said("h2") == headings
+    assert len(page.all("h1")) == 1
+    assert [a["aria-labelledby"] for a in page.all("section")] == [a["id"] for a in page.all("h2")]
+    said = page.said("td")
+    first = said[: said.index("2")]  # the name is in an element of its own
+    assert first == ["1", "6", "17%", "1.0 ± 0.0"]
+    assert {"1,234", "float64", "7"} <= set(said)
+    assert "take care" in page.said("p")
+
+
+def test_empty_parts_are_left_out():
+    line = _report.RankedFeature(1, "a", None)
+    page = Page(
+        _report._page(
+            _report.Report(
+                source="t.csv", num_samples=3, num_features=2, dtype="float32", method="m",
+                features=[line], command="",
+            )
+        )
+    )  # fmt: skip
+    assert page.said("h2") == ["Features", "Data", "Method"]
+    assert page.said("td")[:2] == ["1", "–"]
+    assert "mean rank" not in page.said("th")
+
+
+def test_letters_that_no_page_may_hold_are_replaced():
+    assert _html.text("a\x00b\x1bc\ud800d\n") == "a�b�c�d\n"
+
+
+def test_equal_runs_write_equal_bytes_and_large_drawings_are_pixels(monkeypatch):
+    def drawn():
+        return _report.picture(plot.score_bars, [1.0, 2.0], title="t", alt="a")
+
+    first = drawn()
+    assert first == drawn()
+    assert first.media_type == "image/svg+xml"
+    monkeypatch.setattr(_report, "LARGEST_SVG", 0)
+    assert drawn().content.startswith(b"\x89PNG")
+    assert drawn().media_type == "image/png"
+
+
+def test_a_report_that_fails_leaves_the_old_one(report, tmp_path):
+    class Broken:
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    broken = dataclasses.replace(report, parameters={"p": Broken()})
+    with pytest.raises(RuntimeError, match="no words"):
+        _report.write_report(path, broken)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_top_features_follow_a_selector_or_the_scores():
+    names = ["a", "b", "c"]
+    assert [f.name for f in _report.top_features([1, 3, 3], names, 2)] == ["b", "c"]
+    chosen = _report.top_features([1, 3, 3], names, 3, order=[2, 0, -1])
+    assert [(f.rank, f.name, f.score) for f in chosen] == [(1, "c", 3.0), (2, "a", 1.0)]
+
+
+# ---- In a browser -------------------------------------------------------------------------------
+
+
+def browse(page: Path, folder: Path) -> tuple[str, list[str]]:
+    """The page as Chromium understood it, what its console said, and `page.png`."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        if os.environ.get("JAXFS_REQUIRE_BROWSER"):
+            pytest.fail(f"JAXFS_REQUIRE_BROWSER is set and none of {BROWSERS} is on the PATH")
+        pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is on the PATH")
+    done = subprocess.run(
+        [
+            browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+            "--no-first-run", "--disable-background-networking", "--disable-component-update",
+            "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
+            f"--user-data-dir={folder / 'profile'}", "--enable-logging=stderr", "--v=0",
+            "--window-size=800,3000", f"--screenshot={folder / 'page.png'}", "--dump-dom",
+            page.as_uri(),
+        ],
+        capture_output=True, encoding="utf-8", timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, re.findall(r":CONSOLE:?\d*[\])].*", done.stderr)
+
+
+def test_a_browser_shows_the_report_without_complaint(report, tmp_path):
+    path = tmp_path / "report.html"
+    _report.write_report(path, report)
+    tree, console = browse(path, tmp_path)
+    assert console == []
+    page = Page(tree)
+    assert len(page.all("section")) == 6
+    assert page.said("title") == ["".join(HOSTILE)]
+    # The brightest pixel of the map, a sixth of the image: its picture was really drawn.
+    shown = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
+    yellow = np.abs(shown - [254, 232, 56]).max(axis=-1) < 12
+    assert np.count_nonzero(yellow) > 5000
+
+
+def test_a_browser_would_complain_of_scripts_and_of_the_network(tmp_path):
+    path = tmp_path / "page.html"
+    harm = "<script>console.log('ran')</script><img src='https://example.invalid/x.png' alt=''>"
+    path.write_text(_html.document("harm", "", harm), encoding="utf-8")
+    _, console = browse(path, tmp_path)
+    assert len(console) == 2
+    assert all("Content Security Policy" in line for line in console)
