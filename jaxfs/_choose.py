@@ -18,7 +18,7 @@ from jaxfs.resample import Stability
 
 #: Methods that compare features with each other, or distances between samples: units matter.
 _IN_UNITS = frozenset({"manifest", "ssfs", "dirichlet", "laplacian", "mcfs", "spec", "variance"})
-#: Standard deviations further apart than this are not in common units.
+#: Ranges further apart than this are not in common units.
 _UNITS = 100.0
 #: Each resample is this share of every class.
 FRACTION = 0.8
@@ -151,10 +151,11 @@ def class_name(value: Any) -> str:
 
 def standardized(values: np.ndarray) -> np.ndarray:
     """Each feature less its mean, over its standard deviation; constant ones are 0."""
-    centred = values - values.mean(axis=0)
+    largest = np.abs(values).max(axis=0)
+    scaled = values / np.where(largest > 0, largest, 1.0)  # squares of 1e300 overflow
     constant = (values == values[0]).all(axis=0)
-    scale = np.where(constant, 1.0, values.std(axis=0))
-    return np.where(constant, 0.0, centred / np.where(scale > 0, scale, 1.0))
+    deviation = np.where(constant, 1.0, scaled.std(axis=0))
+    return np.where(constant, 0.0, (scaled - scaled.mean(axis=0)) / deviation)
 
 
 def fit(estimator: Any, values: np.ndarray, y: np.ndarray | None) -> tuple[str, ...]:
@@ -202,13 +203,13 @@ def choose(table: Table, plan: Plan) -> Choice:
 
 
 def _units(values: np.ndarray, method: Method) -> list[str]:
-    spread = values.std(axis=0)
-    spread = spread[spread > 0]
-    if method.name not in _IN_UNITS or not spread.size or spread.max() < _UNITS * spread.min():
+    """A warning where features of different units are compared."""
+    ranges = values.max(axis=0) / 2 - values.min(axis=0) / 2  # halves do not overflow
+    ranges = ranges[ranges > 0]
+    if method.name not in _IN_UNITS or not ranges.size or ranges.max() / _UNITS < ranges.min():
         return []
-    ratio = spread.max() / spread.min()
-    text = f"the features' standard deviations differ by a factor of {ratio:.0f}, and {method.name}"
-    return [f"{text} compares features in their units: consider --standardize"]
+    text = f"the ranges of the features differ by a factor of more than {_UNITS:.0f}, and"
+    return [f"{text} {method.name} compares features in their units: consider --standardize"]
 
 
 def resamples(

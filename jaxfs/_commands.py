@@ -109,6 +109,7 @@ def select(
         if report is not None:
             words = {"--target": target, "--method": method, "-k": k, "--impute": impute}
             words |= {"--seed": str(seed), "--dtype": dtype, "--solver": solver}
+            words |= {"--resamples": str(number), "--report": str(report)}
             words |= {"--header": header, "--delimiter": delimiter, "--decimal": decimal}
             flags = ["--standardize"] if standardize else []
             repeated = [("--drop", name) for name in drop or ()]
