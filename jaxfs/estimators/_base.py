@@ -68,10 +68,11 @@ class Selector(SelectorMixin, BaseEstimator):
     dtype: str | None = None
     verbose: bool = False
 
-    #: "classes", "numbers" or "none".
     _targets: ClassVar[str] = "classes"
     _least_samples: ClassVar[int] = 2
     _least_features: ClassVar[int] = 1
+    #: Whether constant features, which then may be added, change nothing for the others.
+    _pad_features: ClassVar[bool] = True
 
     # ---- scikit-learn's face ----
 
@@ -106,7 +107,7 @@ class Selector(SelectorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = self._targets != "none"
+        tags.target_tags.required = self._target_kind() != "none"
         tags.input_tags.sparse = False
         tags.input_tags.allow_nan = False
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -121,6 +122,10 @@ class Selector(SelectorMixin, BaseEstimator):
         return _cost.cost(self._work(n_samples, n_features, n_classes), dtype)
 
     # ---- What a method defines ----
+
+    def _target_kind(self) -> str:
+        """What `y` holds: "classes", "numbers" or, where it is not looked at, "none"."""
+        return self._targets
 
     def _answer(self, problem: Problem) -> dict[str, Any]:
         """`scores_` and `order`, features from the best on; and what else the method found."""
@@ -168,22 +173,22 @@ class Selector(SelectorMixin, BaseEstimator):
             "ensure_min_features": self._least_features,
         }
         target, num_classes = None, 0
-        if self._targets == "none":
+        kind = self._target_kind()
+        if kind == "none":
             values = validate_data(self, X, **checks)
         else:
-            numeric = self._targets == "numbers"
-            values, target = validate_data(self, X, y, y_numeric=numeric, **checks)
+            values, target = validate_data(self, X, y, y_numeric=kind == "numbers", **checks)
         names = getattr(self, "feature_names_in_", None)
         _arrays.check_finite(values, names, type(self).__name__)
         if self.dtype is not None and values.dtype != self.dtype:
             with np.errstate(over="ignore"):
                 values = values.astype(self.dtype)
             _arrays.check_finite(values, names, f"{type(self).__name__} in {self.dtype}")
-        if self._targets == "numbers":
+        if kind == "numbers":
             target = np.asarray(target, values.dtype)
-        elif self._targets == "classes":
+        elif kind == "classes":
             target, num_classes = self._encode(target)
-        return Problem(values, target, num_classes)
+        return Problem(values, target, num_classes, self._pad_features)
 
     def _encode(self, y: Any) -> tuple[np.ndarray, int]:
         check_classification_targets(y)
@@ -257,7 +262,7 @@ class ScoringSelector(Selector):
 
     def _answer(self, problem: Problem) -> dict[str, Any]:
         self._wanted(problem.num_features)  # a mistake is told before the work
-        scores = np.asarray(self._score(problem))
+        scores = np.asarray(self._score(problem))[: problem.num_features]
         return {"scores_": scores, "order": self._order(scores)}
 
     def _order(self, scores: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 """The data of one fit, as the core takes them: padded samples, codes of classes, weights.
 
 The folds of a cross-validation differ by a sample or two, and every new shape is compiled anew. So
-samples are padded, by an eighth at most, to sizes that repeat; the padding has weight 0 and no
-influence.
+samples are padded to sizes that repeat; the padding has weight 0 and no influence. Few features are
+padded too, by columns of zeros, for methods to which constant features are as if absent.
 """
 
 import dataclasses
@@ -18,15 +18,22 @@ _LARGE = 4096
 
 
 def padded_size(n: int) -> int:
-    """The next multiple of an eighth of the power of two below n, and of 8.
+    """Up to 128 the next power of two from 32 on; then within an eighth above n.
 
-    >>> [padded_size(n) for n in (5, 30, 455, 456, 5000)]
-    [8, 32, 480, 480, 5000]
+    >>> [padded_size(n) for n in (5, 80, 150, 455, 456, 5000)]
+    [32, 128, 160, 480, 480, 5000]
     """
     if n >= _LARGE:
         return n
-    step = max(8, 2 ** (n.bit_length() - 4))
+    if n <= 128:
+        return max(32, 2 ** (n - 1).bit_length())
+    step = 2 ** (n.bit_length() - 4)
     return -(-n // step) * step
+
+
+def padded_width(d: int) -> int:
+    """The next multiple of 8, for less than 64."""
+    return d if d >= 64 else -(-d // 8) * 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +46,7 @@ class Problem:
     values: np.ndarray
     target: np.ndarray | None
     num_classes: int
+    pad_features: bool = False
 
     @property
     def num_samples(self) -> int:
@@ -55,7 +63,9 @@ class Problem:
 
     @functools.cached_property
     def x(self) -> Array:
-        return _padded(self.values)
+        d = self.num_features
+        more = padded_width(d) - d if self.pad_features else 0
+        return _padded(np.pad(self.values, [(0, 0), (0, more)]))
 
     @functools.cached_property
     def y(self) -> Array:
@@ -65,6 +75,13 @@ class Problem:
     @functools.cached_property
     def weights(self) -> Array:
         return _padded(np.ones(self.num_samples, self.values.dtype))
+
+    def neighbors(self, wanted: int, name: str) -> int:
+        """So many neighbours in every class, or as many as the smallest class allows."""
+        least = int(self.class_sizes.min())
+        if least < 2:
+            raise ValueError(f"{name} needs at least 2 samples of every class, got 1 sample of one")
+        return min(wanted, least - 1)
 
     def of_class(self, code: int) -> tuple[Array, Array]:
         """The samples of one class, and their weights."""

@@ -60,6 +60,7 @@ class ManiFeSt(ScoringSelector):
     random_state: Any = None
 
     _least_features: ClassVar[int] = 2
+    _pad_features: ClassVar[bool] = False
     _no_score: ClassVar[str] = "a kernel is not positive definite; raise the ridge"
 
     def _rule(self) -> Bandwidth:

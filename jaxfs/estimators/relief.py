@@ -30,17 +30,11 @@ class ReliefF(ScoringSelector):
 
     def _score(self, problem: Problem) -> Any:
         k = _checks.integer(self.n_neighbors, "n_neighbors", low=1)
-        sizes = problem.class_sizes
-        if sizes.min() < 2:
-            label = self.classes_[sizes.argmin()]
-            raise ValueError(
-                f"ReliefF needs at least 2 samples of every class, got 1 sample of {label!r}"
-            )
         return relieff_score(
             problem.x,
             problem.y,
             num_classes=problem.num_classes,
-            num_neighbors=min(k, int(sizes.min()) - 1),
+            num_neighbors=problem.neighbors(k, "ReliefF"),
             weights=problem.weights,
         )
 

@@ -3,6 +3,7 @@
 E_f below is the energy of `_dirichlet_graph`, of feature f on the graph of features behind gates z.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -16,11 +17,17 @@ from jaxfs.methods._dirichlet_graph import (
     Batch,
     Options,
     Settings,
+    Steps,
+    Task,
+    Training,
+    adam_or,
+    advance,
+    at_once,
+    begin,
     draw,
     draw_batch,
     energies,
     temperature,
-    train,
 )
 from jaxfs.surrogates.models import unit_columns
 
@@ -208,22 +215,62 @@ class Chosen(NamedTuple):
     failed_at: Int[Array, "restarts"]
 
 
-def fit_gates(key, x, present, varied, settings: Settings, options: Options, optimizer) -> Chosen:
+def fit_gates(task: Task, settings: Settings, optimizer, steps: Steps = at_once) -> Chosen:
     """Explore which features have structure, then choose those on whose graph they are smooth."""
-    s = settings
-    keys = jax.random.split(key, 4 + 2 * s.num_restarts)
-    restarts = keys[4 : 4 + s.num_restarts], keys[4 + s.num_restarts :]
-    half = s.num_steps // 2
-    judge = s._replace(
-        batch_size=min(x.shape[0], 4 * s.batch_size), num_anchors=min(x.shape[0], 4 * s.num_anchors)
-    )
-    batch = draw_batch(keys[0], present, judge, x.dtype)
-    zero = jnp.zeros(x.shape[1], x.dtype)
+    half = settings.num_steps // 2
+    start = jnp.zeros(task.x.shape[1], task.x.dtype)
+    begun = _begin(start, task.options, settings, half, optimizer)
+    explored = steps(functools.partial(_explore, task, settings, optimizer), begun)
+    found = _judge(task, explored, settings)
+    begun = _begin(found.start, task.options, settings, settings.num_steps - half, optimizer)
+    chosen = steps(functools.partial(_choose, task, found, settings, optimizer), begun)
+    return _conclude(task, found, explored, chosen, settings)
 
-    loss = calibrated_loss(
-        x, decoys(keys[1], present, x.shape[1], x.dtype), present, varied, s, options
+
+class _Found(NamedTuple):
+    """The relevance of every feature, the greedy choice, and the gates it starts from."""
+
+    worth: Float[Array, "d"]
+    order: Int[Array, "m"]
+    start: Float[Array, "d"]
+
+
+def _keys(task: Task, s: Settings):
+    """Four keys, and those of the restarts while they explore and while they choose."""
+    keys = jax.random.split(task.key, 4 + 2 * s.num_restarts)
+    return keys[:4], keys[4 : 4 + s.num_restarts], keys[4 + s.num_restarts :]
+
+
+def _larger(x, s: Settings) -> Settings:
+    """For judging: once, on more samples."""
+    n = x.shape[0]
+    return s._replace(batch_size=min(n, 4 * s.batch_size), num_anchors=min(n, 4 * s.num_anchors))
+
+
+@functools.partial(jax.jit, static_argnames=("settings", "num_steps", "optimizer"))
+def _begin(start, options: Options, settings: Settings, num_steps: int, optimizer) -> Training:
+    one = begin(start, adam_or(optimizer, options), num_steps)
+    return jax.tree.map(lambda a: jnp.broadcast_to(a, (settings.num_restarts, *a.shape)), one)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _explore(task: Task, settings: Settings, optimizer, training: Training, first, last):
+    _, x, present, varied, options = task
+    keys, restarts, _ = _keys(task, settings)
+    decoy = decoys(keys[1], present, x.shape[1], x.dtype)
+    loss = calibrated_loss(x, decoy, present, varied, settings, options)
+    optimizer = adam_or(optimizer, options)
+    return jax.vmap(lambda key, t: advance(loss, key, t, optimizer, first, last))(
+        restarts, training
     )
-    explored = jax.vmap(lambda key: train(loss, key, zero, optimizer, half))(restarts[0])
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _judge(task: Task, explored: Training, settings: Settings) -> _Found:
+    _, x, present, varied, options = task
+    keys, _, _ = _keys(task, settings)
+    s, judge = settings, _larger(x, settings)
+    batch = draw_batch(keys[0], present, judge, x.dtype)
     trials = decoys(keys[2], present, TRIALS, x.dtype)
 
     def calibrated(logits):
@@ -238,26 +285,46 @@ def fit_gates(key, x, present, varied, settings: Settings, options: Options, opt
     worth = jnp.where(varied, jnp.maximum(found, plain), 0)
     # Data in which nothing is smoother than noise have no structure to prefer.
     worth = jnp.where(jnp.any(worth > 0), worth, varied.astype(x.dtype))
-
     rows, there = draw(keys[3], present, ROWS, x.dtype)
     order = linear_covering(jnp.where(there[:, None], x[rows], 0), varied, worth, s.num_features)
-    start = worth.at[order].add(1)
-    loss = covering_loss(x, present, varied, worth, s, options)
-    chosen = jax.vmap(lambda key: train(loss, key, start, optimizer, s.num_steps - half))(
-        restarts[1]
+    return _Found(worth, order, worth.at[order].add(1))
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _choose(
+    task: Task, found: _Found, settings: Settings, optimizer, training: Training, first, last
+):
+    _, x, present, varied, options = task
+    _, _, restarts = _keys(task, settings)
+    loss = covering_loss(x, present, varied, found.worth, settings, options)
+    optimizer = adam_or(optimizer, options)
+    return jax.vmap(lambda key, t: advance(loss, key, t, optimizer, first, last))(
+        restarts, training
     )
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _conclude(
+    task: Task, found: _Found, explored: Training, chosen: Training, settings: Settings
+) -> Chosen:
+    """The gates with the smallest hard energy."""
+    _, x, present, varied, options = task
+    worth, order, _ = found
+    s, judge = settings, _larger(x, settings)
+    batch = draw_batch(_keys(task, s)[0][0], present, judge, x.dtype)
+    zero = jnp.zeros(x.shape[1], x.dtype)
     # The start is one of the candidates, in its own order.
     ranked = zero.at[order].set(jnp.linspace(2, 1, s.num_features, dtype=x.dtype))
     logits = jnp.where(varied[None], jnp.concat([chosen.parameters, ranked[None]]), -jnp.inf)
+    exactly = judge._replace(exact=True, num_candidates=s.num_neighbors + 1)
 
     def hard(logits):
         z = zero.at[lax.top_k(logits, s.num_features)[1]].set(1)
         z = jnp.where(varied, z, 0)
         return covering(energies(x, z, batch, exactly, options.gamma), worth)
 
-    exactly = judge._replace(exact=True, num_candidates=s.num_neighbors + 1)
     final = lax.map(hard, logits)
-    failed = jnp.where(chosen.failed_at >= 0, half + chosen.failed_at, -1)
+    failed = jnp.where(chosen.failed_at >= 0, s.num_steps // 2 + chosen.failed_at, -1)
     failed = jnp.where(explored.failed_at >= 0, explored.failed_at, failed)
     best = jnp.argmin(jnp.where(jnp.append(failed, -1) < 0, final, jnp.inf))
     history = jnp.concat([explored.history, chosen.history], axis=1)

@@ -8,7 +8,7 @@ has nothing to do with the graph (up to n / (n − 1)).
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -42,6 +42,22 @@ class Options(NamedTuple):
     learning_rate: Float[Array, ""]
     first_temperature: Float[Array, ""]
     last_temperature: Float[Array, ""]
+
+
+class Task(NamedTuple):
+    """The data of one fit: standardised samples, which are there and which features vary."""
+
+    key: Array
+    x: Float[Array, "n d"]
+    present: Bool[Array, "n"]
+    varied: Bool[Array, "d"]
+    options: Options
+
+
+def adam_or(
+    optimizer: optax.GradientTransformation | None, options: Options
+) -> optax.GradientTransformation:
+    return optax.adam(options.learning_rate) if optimizer is None else optimizer
 
 
 # ---- Graphs of a part of the samples ------------------------------------------------------------
@@ -121,29 +137,40 @@ def weights(
 # ---- Training -----------------------------------------------------------------------------------
 
 
-class Trained(NamedTuple):
-    """Parameters, the loss of every step, and the step at which it, its gradient or the parameters
-    after it were not finite, where training stopped; −1 if they always were.
+class Training(NamedTuple):
+    """Parameters, the optimiser's own state, the loss of every step so far, and the step at which
+    it, its gradient or the parameters after it were not finite, where training stopped; −1 if they
+    always were.
     """
 
     parameters: Any
+    moments: Any
     history: Float[Array, "steps"]
     failed_at: Int[Array, ""]
 
 
-def train(
+def begin(parameters: Any, optimizer: optax.GradientTransformation, num_steps: int) -> Training:
+    dtype = jax.tree.leaves(parameters)[0].dtype
+    moments = optimizer.init(parameters)
+    return Training(parameters, moments, jnp.zeros(num_steps, dtype), jnp.int32(-1))
+
+
+def advance(
     loss: Callable[[Any, Array, Array], Array],
     key: Array,
-    parameters: Any,
+    training: Training,
     optimizer: optax.GradientTransformation,
-    num_steps: int,
-) -> Trained:
-    """Descend `loss(parameters, key, progress)`, progress from 0 to 1."""
-    dtype = jax.tree.leaves(parameters)[0].dtype
+    first: int | Int[Array, ""],
+    last: int | Int[Array, ""],
+) -> Training:
+    """Descend `loss(parameters, key, progress)`, progress from 0 to 1, from step `first` on to the
+    one before `last`.
+    """
+    num_steps, dtype = training.history.size, training.history.dtype
     differentiate = jax.value_and_grad(loss)
 
-    def step(state, i):
-        parameters, moments, failed_at = state
+    def step(i, state):
+        parameters, moments, history, failed_at = state
         progress = i.astype(dtype) / max(1, num_steps - 1)
         value, gradient = differentiate(parameters, jax.random.fold_in(key, i), progress)
         with jax.numpy_dtype_promotion("standard"):  # Optax's Adam knows no other
@@ -153,12 +180,22 @@ def train(
         fine = (failed_at < 0) & jnp.isfinite(everything)
         failed_at = jnp.where(fine | (failed_at >= 0), failed_at, i)
         keep = functools.partial(jax.tree.map, lambda new, old: jnp.where(fine, new, old))
-        return (keep(moved, parameters), keep(after, moments), failed_at), value
+        history = history.at[i].set(value)
+        return Training(keep(moved, parameters), keep(after, moments), history, failed_at)
 
-    start = parameters, optimizer.init(parameters), jnp.int32(-1)
-    steps = jnp.arange(num_steps, dtype=jnp.int32)
-    (parameters, _, failed_at), history = lax.scan(step, start, steps)
-    return Trained(parameters, history, failed_at)
+    return lax.fori_loop(jnp.int32(first), jnp.int32(last), step, training)
+
+
+class Steps(Protocol):
+    """How a training of a number of steps is run: at once, or in parts that a person can follow."""
+
+    def __call__(
+        self, run: Callable[[Training, Any, Any], Training], training: Training
+    ) -> Training: ...
+
+
+def at_once(run: Callable[[Training, Any, Any], Training], training: Training) -> Training:
+    return run(training, 0, training.history.shape[-1])
 
 
 def temperature(

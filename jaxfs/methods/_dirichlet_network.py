@@ -22,7 +22,18 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, nearest_neighbors
 from jaxfs.kernels import presence
 from jaxfs.methods._dirichlet import Chosen
-from jaxfs.methods._dirichlet_graph import Options, Settings, draw, temperature, train
+from jaxfs.methods._dirichlet_graph import (
+    Settings,
+    Steps,
+    Task,
+    Training,
+    adam_or,
+    advance,
+    at_once,
+    begin,
+    draw,
+    temperature,
+)
 from jaxfs.transport import soft_knn, soft_weights
 
 _EPSILON = 1e-3
@@ -164,13 +175,40 @@ class DirichletSelector(eqx.Module):
 
 
 def fit_network(
-    key, x, present, varies, settings: Settings, options: Options, optimizer, unique: bool
+    task: Task, settings: Settings, optimizer, unique: bool, steps: Steps = at_once
 ) -> Chosen:
     """The paper's network, trained from several keys; the smallest hard energy wins."""
+    begun = _begin(task, settings, optimizer)
+    trained = steps(functools.partial(_advance, task, settings, optimizer, unique), begun)
+    return _conclude(task, trained, settings, unique)
+
+
+def _keys(task: Task, s: Settings):
+    """A key for judging, and two for every restart."""
+    keys = jax.random.split(task.key, s.num_restarts + 1)
+    restarts = jax.vmap(jax.random.split)(keys[1:])
+    return keys[0], restarts[:, 0], restarts[:, 1]
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _begin(task: Task, settings: Settings, optimizer) -> Training:
+    x, s = task.x, settings
+    optimizer = adam_or(optimizer, task.options)
+
+    def start(key):
+        logits = 0.01 * jax.random.normal(key, (x.shape[1], s.num_features), x.dtype)
+        return begin(jnp.where(task.varied[:, None], logits, -1e6), optimizer, s.num_steps)
+
+    return jax.vmap(start)(_keys(task, s)[1])
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def _advance(task: Task, settings: Settings, optimizer, unique, training: Training, first, last):
+    _, x, present, _, options = task
     s = settings
     gamma = 0.0 if s.exact else options.gamma
     learner = KNNGraphLearner(s.num_neighbors, gamma, s.num_candidates)
-    shape = (x.shape[1], s.num_features)
+    optimizer = adam_or(optimizer, options)
 
     def loss(logits, key, progress):
         noise, part = jax.random.split(key)
@@ -179,14 +217,16 @@ def fit_network(
         t = temperature(options, progress)
         return model(x[rows], t, key=noise, mask=there)
 
-    def run(key):
-        first, second = jax.random.split(key)
-        logits = 0.01 * jax.random.normal(first, shape, x.dtype)
-        return train(loss, second, jnp.where(varies[:, None], logits, -1e6), optimizer, s.num_steps)
+    return jax.vmap(lambda key, t: advance(loss, key, t, optimizer, first, last))(
+        _keys(task, s)[2], training
+    )
 
-    keys = jax.random.split(key, s.num_restarts + 1)
-    trained = jax.vmap(run)(keys[1:])
-    rows, there = draw(keys[0], present, 4 * s.num_anchors, x.dtype)
+
+@functools.partial(jax.jit, static_argnames=("settings", "unique"))
+def _conclude(task: Task, trained: Training, settings: Settings, unique: bool) -> Chosen:
+    _, x, present, varied, _ = task
+    s = settings
+    rows, there = draw(_keys(task, s)[0], present, 4 * s.num_anchors, x.dtype)
 
     def hard(logits):
         chosen = UniqueFeatureSelector(logits, unique).indices()
@@ -198,5 +238,5 @@ def fit_network(
 
     final = lax.map(hard, trained.parameters)
     best = jnp.argmin(jnp.where(trained.failed_at < 0, final, jnp.inf))
-    worth = varies.astype(x.dtype)
+    worth = varied.astype(x.dtype)
     return Chosen(trained.parameters[best], worth, trained.history, final, trained.failed_at)

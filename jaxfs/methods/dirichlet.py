@@ -19,8 +19,8 @@ from jaxfs._gates import gates
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
 from jaxfs.kernels import presence
-from jaxfs.methods._dirichlet import fit_gates, standardized
-from jaxfs.methods._dirichlet_graph import Options, Settings
+from jaxfs.methods._dirichlet import Chosen, fit_gates, standardized
+from jaxfs.methods._dirichlet_graph import Options, Settings, Steps, Task, at_once
 from jaxfs.methods._dirichlet_network import DirichletSelector as DirichletSelector
 from jaxfs.methods._dirichlet_network import KNNGraph as KNNGraph
 from jaxfs.methods._dirichlet_network import KNNGraphLearner as KNNGraphLearner
@@ -157,6 +157,111 @@ def fit_dirichlet_selector(
     >>> sorted(found.indices.tolist())
     [1, 4]
     """
+    problem = check_arguments(
+        x,
+        num_features,
+        objective=objective,
+        num_neighbors=num_neighbors,
+        gamma=gamma,
+        num_steps=num_steps,
+        learning_rate=learning_rate,
+        temperature=temperature,
+        num_restarts=num_restarts,
+        unique=unique,
+        mask=mask,
+        num_candidates=num_candidates,
+        batch_size=batch_size,
+        num_anchors=num_anchors,
+    )
+    return _fit(key, *problem, optimizer)
+
+
+@functools.partial(jax.jit, static_argnames=("settings", "network", "unique", "optimizer"))
+def _fit(key, x, present, options: Options, settings: Settings, network, unique, optimizer):
+    return fit_in_steps(key, x, present, options, settings, network, unique, optimizer, at_once)
+
+
+def fit_in_steps(
+    key,
+    x,
+    present,
+    options: Options,
+    settings: Settings,
+    network: bool,
+    unique: bool,
+    optimizer: optax.GradientTransformation | None,
+    steps: Steps,
+) -> DirichletResult:
+    """The fit, its training run by `steps`: every part between is compiled for itself."""
+    task, known = _prepared(key, x, present, options, settings)
+    if network:
+        chosen = fit_network(task, settings, optimizer, unique, steps)
+    else:
+        chosen = fit_gates(task, settings, optimizer, steps)
+    return _finished(task, known, chosen, settings, network, unique)
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _prepared(key, x, present, options: Options, settings: Settings):
+    enough = jnp.sum(present) >= settings.num_neighbors + 2
+    known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & enough
+    x = jnp.where(present[:, None] & known, x, 0)
+    return Task(key, standardized(x, present), present, varied(x, present), options), known
+
+
+@functools.partial(jax.jit, static_argnames=("settings", "network", "unique"))
+def _finished(
+    task: Task, known, chosen: Chosen, settings: Settings, network: bool, unique: bool
+) -> DirichletResult:
+    _, x, present, varies, _ = task
+    s = settings
+    selector: Any = FeatureGates(chosen.logits, s.num_features)
+    if network:
+        selector = UniqueFeatureSelector(chosen.logits, unique)
+    indices = selector.indices()
+    enough = known & (jnp.sum(varies) >= s.num_features)
+    near = nearest_neighbors(x[:, indices], s.num_neighbors + 1, mask=present)
+    graph = KNNGraph(near.indices[:, :-1], adaptive_weights(near.squared_distances))
+    size = jnp.sum(present).astype(x.dtype)
+    energies = dirichlet_energies(x, graph.weights, indices=graph.indices) / size
+
+    def unless(a, otherwise=jnp.nan):
+        return jnp.where(known, a, jnp.full_like(a, otherwise))
+
+    return DirichletResult(
+        selector,
+        jnp.where(enough, indices, -1),
+        KNNGraph(unless(graph.indices, -1), unless(graph.weights)),
+        unless(energies),
+        unless(chosen.relevance),
+        varies & known,
+        unless(chosen.history),
+        unless(chosen.restart_energies),
+        chosen.failed_at,
+    )
+
+
+# ---- Arguments ----------------------------------------------------------------------------------
+
+
+def check_arguments(
+    x,
+    num_features,
+    *,
+    objective,
+    num_neighbors,
+    gamma,
+    num_steps,
+    learning_rate,
+    temperature,
+    num_restarts,
+    unique,
+    mask,
+    num_candidates,
+    batch_size,
+    num_anchors,
+):
+    """Samples, which of them are present, what may be traced, and what is static."""
     x = _checks.real(x, "x", ndim=2)
     n, d = x.shape
     if n < 3 or d < 1:
@@ -199,44 +304,4 @@ def fit_dirichlet_selector(
     _checks.flag(unique, "unique")
     numbers = (jnp.asarray(v, x.dtype) for v in (gamma, learning_rate, first, last))
     x, options = lax.stop_gradient((x, Options(*numbers)))
-    return _fit(key, x, present, options, settings, network, unique, optimizer)
-
-
-@functools.partial(jax.jit, static_argnames=("settings", "network", "unique", "optimizer"))
-def _fit(
-    key, x, present, options: Options, settings: Settings, network, unique, optimizer
-) -> DirichletResult:
-    s = settings
-    known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & (jnp.sum(present) >= s.num_neighbors + 2)
-    x = jnp.where(present[:, None] & known, x, 0)
-    varies = varied(x, present)
-    x = standardized(x, present)
-    if optimizer is None:
-        optimizer = optax.adam(options.learning_rate)
-    if network:
-        chosen = fit_network(key, x, present, varies, s, options, optimizer, unique)
-        selector: Any = UniqueFeatureSelector(chosen.logits, unique)
-    else:
-        chosen = fit_gates(key, x, present, varies, s, options, optimizer)
-        selector = FeatureGates(chosen.logits, s.num_features)
-    indices = selector.indices()
-    enough = known & (jnp.sum(varies) >= s.num_features)
-    near = nearest_neighbors(x[:, indices], s.num_neighbors + 1, mask=present)
-    graph = KNNGraph(near.indices[:, :-1], adaptive_weights(near.squared_distances))
-    size = jnp.sum(present).astype(x.dtype)
-    energies = dirichlet_energies(x, graph.weights, indices=graph.indices) / size
-
-    def unless(a, otherwise=jnp.nan):
-        return jnp.where(known, a, jnp.full_like(a, otherwise))
-
-    return DirichletResult(
-        selector,
-        jnp.where(enough, indices, -1),
-        KNNGraph(unless(graph.indices, -1), unless(graph.weights)),
-        unless(energies),
-        unless(chosen.relevance),
-        varies & known,
-        unless(chosen.history),
-        unless(chosen.restart_energies),
-        chosen.failed_at,
-    )
+    return x, present, options, settings, network, unique

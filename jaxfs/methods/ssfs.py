@@ -8,50 +8,22 @@ models of all samples give it (Algorithm 2):
     Ŝ_i = Σ_m Var_b s_m(h_ib),    score(m) = max_{i kept} s_m(f_i).
 """
 
-import functools
-from typing import NamedTuple
-
-import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array
 
 from jaxfs import _checks
-from jaxfs._medoids import two_medoids
-from jaxfs._numerics import matmul, safe_divide
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.graphs import nearest_neighbors
-from jaxfs.kernels import presence, self_tuning_affinity, squared_distances
-from jaxfs.methods._laplacian import leading_eigenvectors
-from jaxfs.resample import subsample_masks
+from jaxfs.kernels import presence
+from jaxfs.methods import _ssfs
+from jaxfs.methods._ssfs import Settings
+from jaxfs.methods._ssfs import SSFSResult as SSFSResult
 from jaxfs.surrogates import models
-from jaxfs.surrogates.models import Correlation, ScoringModel, SelectionModel
+from jaxfs.surrogates.models import ScoringModel, SelectionModel
 
 _SELECTIONS = ("stability", "predictability", "leading")
 _LABELS = ("binary", "continuous")
 _RANKINGS = ("diverse", "score")
-_VOTERS = 5
-_DIVERSE = 2048  # so many features are ranked one after another, the rest at once
-_REST = 0.001  # what is left of the score of a duplicate
-
-
-class SSFSResult(NamedTuple):
-    """What `ssfs` found. d eigenvectors were looked at and k of them kept.
-
-    `scores (p,)`. `eigenvalues (d,)`, `eigenvectors (n, d)` and `pseudo_labels (n, d)`: of the
-    Laplacian, the trivial one left out, and each in two groups, 0 and 1 (with continuous labels:
-    the eigenvectors themselves); rows of padding are 0. `instability (d,)`: the criterion, smaller
-    is better. `selected (k,)`: which eigenvectors were kept, best first.
-    `scores_per_eigenvector (k, p)`: what the scoring model gave for each.
-    """
-
-    scores: Float[Array, "p"]
-    eigenvalues: Float[Array, "d"]
-    eigenvectors: Float[Array, "n d"]
-    pseudo_labels: Shaped[Array, "n d"]
-    instability: Float[Array, "d"]
-    selected: Int[Array, "k"]
-    scores_per_eigenvector: Float[Array, "k p"]
 
 
 def ssfs(
@@ -132,6 +104,46 @@ def ssfs(
     >>> int(jnp.argmax(result.scores))
     2
     """
+    arguments = check_arguments(
+        x,
+        num_pseudo_labels=num_pseudo_labels,
+        num_eigenvectors=num_eigenvectors,
+        standardize=standardize,
+        mask=mask,
+        num_neighbors=num_neighbors,
+        pseudo_labels=pseudo_labels,
+        selection=selection,
+        selection_model=selection_model,
+        num_resamples=num_resamples,
+        fraction=fraction,
+        scoring_model=scoring_model,
+        ranking=ranking,
+        chunk_size=chunk_size,
+    )
+    return _ssfs.run(key, *arguments)
+
+
+# ---- Arguments ----------------------------------------------------------------------------------
+
+
+def check_arguments(
+    x,
+    *,
+    num_pseudo_labels,
+    num_eigenvectors,
+    standardize,
+    mask,
+    num_neighbors,
+    pseudo_labels,
+    selection,
+    selection_model,
+    num_resamples,
+    fraction,
+    scoring_model,
+    ranking,
+    chunk_size,
+):
+    """Samples, which of them are present, both models, the fraction, and what is static."""
     x = _checks.real(x, "x", ndim=2)
     n, p = x.shape
     if n < 4 or p < 1:
@@ -154,7 +166,7 @@ def ssfs(
     names = ("boosting", "logistic", "ridge", "correlation")
     score = models.check(scoring_model, "scoring_model", ScoringModel, names, binary)
     _checks.number(fraction, "fraction", low=0, high=1, open_low=True, scalar=True)
-    settings = _Settings(
+    settings = Settings(
         k,
         d,
         _checks.flag(standardize, "standardize"),
@@ -166,116 +178,4 @@ def ssfs(
         _checks.integer(chunk_size, "chunk_size", low=1),
     )
     x, choose, score, fraction = lax.stop_gradient((x, choose, score, jnp.asarray(fraction)))
-    return _ssfs(key, x, present, choose, score, fraction, settings)
-
-
-class _Settings(NamedTuple):
-    num_pseudo_labels: int
-    num_eigenvectors: int
-    standardize: bool
-    num_neighbors: int
-    binary: bool
-    selection: str
-    num_resamples: int
-    diverse: bool
-    chunk_size: int
-
-
-@functools.partial(jax.jit, static_argnames="settings")
-def _ssfs(key, x, present, choose, score, fraction, settings: _Settings) -> SSFSResult:
-    s = settings
-    known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & (jnp.sum(present) >= 4)
-    x = jnp.where(present[:, None] & known, x, 0)
-    if s.standardize:
-        size = jnp.sqrt(jnp.sum(present).astype(x.dtype))
-        x = size * models.unit_columns(x, present)
-    affinity = self_tuning_affinity(
-        squared_distances(x, mask=present), s.num_neighbors, mask=present
-    )
-    values, vectors = leading_eigenvectors(affinity, s.num_eigenvectors, present)
-    known = known & ~jnp.any(jnp.isnan(values))
-    halves = jax.vmap(two_medoids, in_axes=(1, None), out_axes=1)(vectors, present)
-    labels = halves.astype(x.dtype) if s.binary else vectors
-
-    # Algorithm 1, lines 3 to 16.
-    if s.selection == "stability":
-        masks = subsample_masks(key, s.num_resamples, x.shape[0], fraction=fraction, mask=present)
-        resampled = choose.resampled(x, labels, masks, present, s.chunk_size)
-        instability = jnp.sum(resampled.variance, axis=1)
-    elif s.selection == "predictability":
-        instability = 1 - _predictability(x, halves, present)
-    else:
-        instability = values
-    order = jnp.argsort(jnp.where(jnp.isnan(instability), jnp.inf, instability))
-    selected = order[: s.num_pseudo_labels].astype(jnp.int32)
-
-    # Algorithm 2.
-    correlations = Correlation().scores(x, vectors[:, selected], present, False)
-    if isinstance(score, Correlation):
-        each = correlations
-        scores = jnp.sum(each, axis=0)
-    else:
-        each = score.scores(x, labels[:, selected], present, s.binary)
-        scores = _fill(jnp.max(each, axis=0), jnp.sum(correlations, axis=0))
-    if s.diverse:
-        scores = _diverse(models.unit_columns(x, present), scores)
-
-    def unless(a, otherwise=jnp.nan):
-        return jnp.where(known, a, jnp.full_like(a, otherwise))
-
-    pseudo = halves.astype(jnp.int32) if s.binary else vectors
-    return SSFSResult(
-        unless(scores),
-        unless(values),
-        unless(vectors),
-        unless(pseudo, -1) if s.binary else unless(pseudo),
-        unless(instability),
-        unless(selected, -1),
-        unless(each),
-    )
-
-
-def _predictability(
-    x: Float[Array, "n p"], labels: Bool[Array, "n d"], present: Bool[Array, "n"]
-) -> Float[Array, "d"]:
-    """The balanced accuracy of a vote of nearest neighbours on each label; 0 if it has one side."""
-    near = nearest_neighbors(x, min(_VOTERS, x.shape[0] - 1), mask=present).indices
-    voters = (near >= 0)[:, :, None]
-    votes = jnp.sum(labels[near] & voters, axis=1)
-    predicted = 2 * votes > jnp.sum(voters, axis=1)
-
-    def recall(side):
-        side = side & present[:, None]
-        right = jnp.sum(side & (predicted == labels), axis=0)
-        return safe_divide(right.astype(x.dtype), jnp.sum(side, axis=0).astype(x.dtype))
-
-    return 0.5 * (recall(labels) + recall(~labels))
-
-
-def _fill(scores: Float[Array, "p"], second: Float[Array, "p"]) -> Float[Array, "p"]:
-    """Scores, and for those that are 0 numbers below all others in the order of `second`."""
-    least = jnp.min(jnp.where(scores > 0, scores, jnp.inf))
-    least = jnp.where(jnp.isinf(least), 1, least)
-    share = second / (1 + second)  # below 1
-    return jnp.where(scores == 0, 0.5 * least * share, scores)
-
-
-def _diverse(u: Float[Array, "n p"], scores: Float[Array, "p"]) -> Float[Array, "p"]:
-    """What each feature scored when it was taken: falling, since what is taken only costs others.
-
-    `u` has columns of length one, so that correlations are products.
-    """
-
-    def take(_, state):
-        taken, worth, overlap = state
-        now = scores * (1 - overlap + _REST)
-        m = jnp.argmax(jnp.where(taken, -1, now))
-        correlation = matmul(u[:, m][None], u)[0]
-        overlap = jnp.maximum(overlap, jnp.minimum(correlation**2, 1))
-        return taken.at[m].set(True), worth.at[m].set(now[m]), overlap
-
-    zero = jnp.zeros_like(scores)
-    start = jnp.zeros(scores.shape, bool), zero, zero
-    steps = min(scores.shape[0], _DIVERSE)
-    taken, worth, overlap = lax.fori_loop(0, steps, take, start)
-    return jnp.where(taken, worth, scores * (1 - overlap + _REST))
+    return x, present, choose, score, fraction, settings

@@ -1,0 +1,123 @@
+"""The Dirichlet graph selector as an estimator."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from jaxfs.estimators import _cost, _progress
+from jaxfs.estimators._base import Selector, default_number, estimator
+from jaxfs.estimators._problem import Problem, random_key
+from jaxfs.methods._dirichlet_graph import Steps
+from jaxfs.methods.dirichlet import check_arguments, fit_in_steps
+
+#: So many steps of training lie between two looks at the keyboard.
+_CHUNK = 25
+
+
+@estimator
+class DirichletGraphSelector(Selector):
+    """Features on whose k-NN graph the data are smooth, learnt together with it; needs no labels.
+
+    **Parameters** beside those of `Selector`: `objective` (`"calibrated"` or `"network"`),
+    `n_neighbors` (fewer where there are fewer samples), `gamma`, `n_steps`, `learning_rate`,
+    `n_restarts`, as in `jaxfs.fit_dirichlet_selector`; `random_state`.
+
+    At most as many features are selected as vary.
+
+    **Attributes** beside those of `Selector`: `scores_` of the features chosen, in their order,
+    fall from 2 to above 1; the others have their relevance, in [0, 1], or where it is 0 a number
+    below 0.001 by their energy. `relevance_ (d,)`, `energies_ (d,)`: as in
+    `jaxfs.DirichletResult`. `graph_`: the k-NN graph of the samples, `indices (n, k)` and
+    `weights (n, k)`.
+
+    >>> X = np.random.default_rng(0).normal(size=(60, 6))
+    >>> X[:, 4] = np.sin(2 * X[:, 1]) + 0.1 * X[:, 4]
+    >>> selector = DirichletGraphSelector(n_features_to_select=2, n_steps=60, random_state=0)
+    >>> selector.fit(X).get_support(indices=True).tolist()
+    [1, 4]
+    """
+
+    objective: str = "calibrated"
+    n_neighbors: int = 5
+    gamma: float | None = None
+    n_steps: int = 400
+    learning_rate: float | None = None
+    n_restarts: int = 4
+    random_state: Any = None
+
+    _targets: ClassVar[str] = "none"
+    _least_samples: ClassVar[int] = 3
+    _pad_features: ClassVar[bool] = False  # every feature draws its own numbers
+
+    def _answer(self, problem: Problem) -> dict[str, Any]:
+        d = problem.num_features
+        varied = np.ptp(problem.values, axis=0) > 0
+        if not varied.any():
+            raise ValueError("DirichletGraphSelector needs features that vary, got constants only")
+        wanted = self._wanted(d)
+        wanted = min(default_number(d) if wanted is None else wanted, int(varied.sum()))
+        x, present, options, settings, network, unique = check_arguments(
+            problem.x,
+            wanted,
+            objective=self.objective,
+            num_neighbors=min(self.n_neighbors, problem.num_samples - 2),
+            gamma=self.gamma,
+            num_steps=self.n_steps,
+            learning_rate=self.learning_rate,
+            temperature=(1.0, 0.05),
+            num_restarts=self.n_restarts,
+            unique=True,
+            mask=problem.weights,
+            num_candidates=None,
+            batch_size=None,
+            num_anchors=1024,
+        )
+        key = random_key(self.random_state)
+        with _progress.bar("steps", self.n_steps, show=self.verbose) as done:
+            steps = _in_chunks(done)
+            found = fit_in_steps(key, x, present, options, settings, network, unique, None, steps)
+        return self._described(jax.tree.map(np.asarray, found), problem)
+
+    def _described(self, found, problem: Problem) -> dict[str, Any]:
+        order = found.indices
+        if np.any(order < 0):
+            raise ValueError("DirichletGraphSelector has no answer: the numbers are too large")
+        scores = np.maximum(found.relevance, 1e-3 * np.exp(-found.energies))
+        scores[order] = 2 - np.arange(order.size) / order.size
+        others = np.setdiff1d(np.argsort(-scores, stable=True), order, assume_unique=True)
+        n = problem.num_samples
+        return {
+            "scores_": scores,
+            "order": np.concatenate([order, others]),
+            "relevance_": found.relevance,
+            "energies_": found.energies,
+            "graph_": jax.tree.map(lambda a: a[:n], found.graph),
+        }
+
+    def _number(self, scores: np.ndarray, order: np.ndarray) -> int:
+        return int((scores > 1).sum())
+
+    def _work(self, n: int, d: int, c: int) -> _cost.Work:
+        batch = min(n, 256, max(32, 2**22 // (d * (self.n_neighbors + 1))))
+        step = 2 * batch * min(n, 1024) * d
+        return _cost.Work(
+            numbers=8 * n * d + 6 * self.n_restarts * batch * (self.n_neighbors + 1) * d,
+            products=3 * self.n_restarts * self.n_steps * step + 2 * n**2 * d,
+            passes=50 * self.n_restarts * self.n_steps * batch * (self.n_neighbors + 1) * d,
+        )
+
+
+def _in_chunks(done: Callable[[int], None]) -> Steps:
+    """Training in chunks, each finished before the next: between them an interrupt is heard."""
+
+    def steps(run, training):
+        total = training.history.shape[-1]
+        for first in range(0, total, _CHUNK):
+            last = min(first + _CHUNK, total)
+            training = jax.block_until_ready(run(training, np.int32(first), np.int32(last)))
+            done(last - first)
+        return training
+
+    return steps

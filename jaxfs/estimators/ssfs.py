@@ -1,0 +1,194 @@
+"""SSFS as an estimator."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxfs import _checks
+from jaxfs.estimators import _cost, _progress
+from jaxfs.estimators._base import ScoringSelector, estimator
+from jaxfs.estimators._problem import Problem, random_key
+from jaxfs.methods import _ssfs
+from jaxfs.methods.ssfs import check_arguments
+
+SURROGATES = ("correlation", "boosting", "logistic", "ridge", "xgboost")
+_resampled_scores = jax.jit(_ssfs.resampled_scores, static_argnames="settings")
+
+
+@estimator
+class SSFS(ScoringSelector):
+    """Features that models use to predict the graph of the samples; needs no labels.
+
+    Eigenvectors of the graph are taken as pseudo-labels, those are kept that can be predicted, and
+    features are scored by what they tell about them.
+
+    **Parameters** beside those of `Selector`:
+
+    - `n_pseudo_labels`: how many eigenvectors to keep: the number of clusters that you expect.
+      Fewer where there are fewer samples.
+    - `n_eigenvectors`, `standardize`, `n_neighbors`, `pseudo_labels`, `selection`,
+      `selection_model`, `n_resamples`, `fraction`, `ranking`: as in `jaxfs.ssfs`. The paper's
+      method is `selection="stability", surrogate="boosting", ranking="score"`.
+    - `surrogate`: the model that scores features: `"correlation"`, `"boosting"`, `"logistic"`,
+      `"ridge"`, or `"xgboost"` (its package must be installed: `pip install "jaxfs[xgboost]"`).
+    - `chunk_size`: so many resamples are fitted between two looks at the keyboard, for "stability".
+    - `random_state`: of the resamples.
+
+    **Attributes** beside those of `Selector`: `result_`, the `jaxfs.SSFSResult` of NumPy arrays:
+    eigenvectors, pseudo-labels and which of them were kept.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(40, 4))
+    >>> X[:20, 2] += 8
+    >>> SSFS(n_pseudo_labels=1, n_features_to_select=1).fit(X).get_support(indices=True).tolist()
+    [2]
+    """
+
+    n_pseudo_labels: int = 2
+    n_eigenvectors: int | None = None
+    standardize: bool = True
+    n_neighbors: int = 2
+    pseudo_labels: str = "binary"
+    selection: str = "predictability"
+    selection_model: str | None = None
+    n_resamples: int = 500
+    fraction: float = 0.95
+    surrogate: str = "correlation"
+    ranking: str = "diverse"
+    chunk_size: int = 64
+    random_state: Any = None
+
+    _targets: ClassVar[str] = "none"
+    _least_samples: ClassVar[int] = 4
+
+    def _score(self, problem: Problem) -> Any:
+        x, present, choose, score, fraction, settings = self._arguments(problem)
+        spectrum = _analysed(x, present, settings)
+        if settings.selection == "stability":
+            masks = _ssfs.resamples(random_key(self.random_state), present, fraction, settings)
+            instability = self._instability(choose, spectrum, masks, settings)
+        else:
+            instability = _criterion(spectrum, settings)
+        selected = _ssfs.kept(instability, settings)
+        if self.surrogate == "xgboost":
+            each = xgboost_gains(spectrum, np.asarray(selected), settings.binary)
+        else:
+            each = _scored(score, spectrum, selected, settings)
+        found = _result(spectrum, instability, selected, each, settings)
+        self.result_ = self._trimmed(found, problem)
+        return found.scores
+
+    def _arguments(self, problem: Problem) -> Any:
+        surrogate = _checks.option(self.surrogate, "surrogate", SURROGATES)
+        n = problem.num_samples
+        k = _checks.integer(self.n_pseudo_labels, "n_pseudo_labels", low=1)
+        k = min(k, n - 1)
+        d = self.n_eigenvectors
+        return check_arguments(
+            problem.x,
+            num_pseudo_labels=k,
+            num_eigenvectors=max(k, min(2 * k, n - 1)) if d is None else d,
+            standardize=self.standardize,
+            mask=problem.weights,
+            num_neighbors=self.n_neighbors,
+            pseudo_labels=self.pseudo_labels,
+            selection=self.selection,
+            selection_model=self.selection_model,
+            num_resamples=self.n_resamples,
+            fraction=self.fraction,
+            scoring_model="correlation" if surrogate == "xgboost" else surrogate,
+            ranking=self.ranking,
+            chunk_size=self.chunk_size,
+        )
+
+    def _instability(self, choose, spectrum, masks, settings) -> Any:
+        """Σ_m Var_b, gathered from chunks of resamples."""
+        total = masks.shape[0]
+        gathered = None
+        with _progress.bar("resamples", total, show=self.verbose) as done:
+            for first in range(0, total, settings.chunk_size):
+                part = masks[first : first + settings.chunk_size]
+                size = part.shape[0]
+                if size < 2 and gathered is not None:
+                    break  # one resample more has no variance of its own
+                more = _resampled_scores(choose, spectrum, part, settings=settings)
+                moments = [np.asarray(a) for a in more[:3]]
+                gathered = moments if gathered is None else merged(gathered, moments)
+                done(size)
+        assert gathered is not None
+        return jnp.asarray(gathered[1].sum(axis=1))
+
+    def _trimmed(self, found: _ssfs.SSFSResult, problem: Problem) -> _ssfs.SSFSResult:
+        """Without padding, as NumPy's."""
+        n, p = problem.values.shape
+        a = jax.tree.map(np.asarray, found)
+        return a._replace(
+            scores=a.scores[:p],
+            eigenvectors=a.eigenvectors[:n],
+            pseudo_labels=a.pseudo_labels[:n],
+            scores_per_eigenvector=a.scores_per_eigenvector[:, :p],
+        )
+
+    def _work(self, n: int, d: int, c: int) -> _cost.Work:
+        number = 2 * self.n_pseudo_labels
+        work = _cost.Work(
+            numbers=6 * n * d + 6 * n**2,
+            products=2 * n**2 * d,
+            cubes=n**3,
+            passes=2 * n * d * min(d, 2048) * (self.ranking == "diverse"),
+        )
+        if self.selection == "stability":
+            each = 40 * n * min(n, d) + 2 * n * d
+            work = work._replace(products=work.products + number * self.n_resamples * each)
+            work = work._replace(numbers=work.numbers + 4 * (n + d) * self.chunk_size)
+        if self.surrogate in ("boosting", "xgboost"):
+            work = work._replace(passes=work.passes + 100 * 12 * self.n_pseudo_labels * n * d)
+        return work
+
+
+_analysed = jax.jit(_ssfs.analysed, static_argnames="settings")
+_criterion = jax.jit(_ssfs.criterion, static_argnames="settings")
+_scored = jax.jit(_ssfs.scored, static_argnames="settings")
+_result = jax.jit(_ssfs.result, static_argnames="settings")
+
+
+def merged(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
+    """Mean, variance and number of both parts together; those of no number add nothing."""
+    (mean_a, var_a, num_a), (mean_b, var_b, num_b) = a, b
+    m, k = (np.maximum(number, 0).astype(mean_a.dtype)[:, None] for number in (num_a, num_b))
+    squares = [
+        np.where(number > 1, np.nan_to_num(var) * (number - 1), 0)
+        for var, number in ((var_a, m), (var_b, k))
+    ]
+    mean_a, mean_b = (np.where(i > 0, mean, 0) for mean, i in ((mean_a, m), (mean_b, k)))
+    both = np.maximum(m + k, 1)
+    away = mean_b - mean_a
+    total = squares[0] + squares[1] + away**2 * m * k / both
+    variance = np.where(m + k > 1, total / np.maximum(m + k - 1, 1), np.nan)
+    return [mean_a + away * k / both, variance, num_a + num_b]
+
+
+# ---- XGBoost ------------------------------------------------------------------------------------
+
+
+def xgboost_gains(spectrum: _ssfs.Spectrum, selected: np.ndarray, binary: bool) -> Any:
+    """The gain importances of one XGBoost model for each label kept, of sum one."""
+    try:
+        import xgboost
+    except ImportError as error:
+        message = 'surrogate="xgboost" needs its package: pip install "jaxfs[xgboost]"'
+        raise ImportError(message) from error
+    model = xgboost.XGBClassifier if binary else xgboost.XGBRegressor
+    rows = np.asarray(spectrum.present)
+    x, labels = np.asarray(spectrum.x)[rows], np.asarray(spectrum.labels)[rows]
+    gains = []
+    for i in selected.tolist():
+        y = labels[:, i]
+        if np.all(y == y[0]):
+            gains.append(np.zeros(x.shape[1]))
+            continue
+        fitted = model(tree_method="exact", importance_type="gain").fit(x, y)
+        gains.append(np.nan_to_num(fitted.feature_importances_))
+    return jnp.asarray(np.array(gains, x.dtype))

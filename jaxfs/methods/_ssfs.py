@@ -1,0 +1,210 @@
+"""The steps of SSFS, each of which may be compiled for itself: Algorithms 1 and 2 of the paper."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from jaxfs._medoids import two_medoids
+from jaxfs._numerics import matmul, safe_divide
+from jaxfs.graphs import nearest_neighbors
+from jaxfs.kernels import self_tuning_affinity, squared_distances
+from jaxfs.methods._laplacian import leading_eigenvectors
+from jaxfs.resample import subsample_masks
+from jaxfs.surrogates import models
+from jaxfs.surrogates._common import ResampledScores
+from jaxfs.surrogates.models import Correlation
+
+_VOTERS = 5
+_DIVERSE = 2048  # so many features are ranked one after another, the rest at once
+_REST = 0.001  # what is left of the score of a duplicate
+
+
+class SSFSResult(NamedTuple):
+    """What `ssfs` found. d eigenvectors were looked at and k of them kept.
+
+    `scores (p,)`. `eigenvalues (d,)`, `eigenvectors (n, d)` and `pseudo_labels (n, d)`: of the
+    Laplacian, the trivial one left out, and each in two groups, 0 and 1 (with continuous labels:
+    the eigenvectors themselves); rows of padding are 0. `instability (d,)`: the criterion, smaller
+    is better. `selected (k,)`: which eigenvectors were kept, best first.
+    `scores_per_eigenvector (k, p)`: what the scoring model gave for each.
+    """
+
+    scores: Float[Array, "p"]
+    eigenvalues: Float[Array, "d"]
+    eigenvectors: Float[Array, "n d"]
+    pseudo_labels: Shaped[Array, "n d"]
+    instability: Float[Array, "d"]
+    selected: Int[Array, "k"]
+    scores_per_eigenvector: Float[Array, "k p"]
+
+
+class Settings(NamedTuple):
+    """What is static."""
+
+    num_pseudo_labels: int
+    num_eigenvectors: int
+    standardize: bool
+    num_neighbors: int
+    binary: bool
+    selection: str
+    num_resamples: int
+    diverse: bool
+    chunk_size: int
+
+
+class Spectrum(NamedTuple):
+    """Samples, standardised if asked, the eigenvectors of their graph, and those cut in two."""
+
+    x: Float[Array, "n p"]
+    present: Bool[Array, "n"]
+    values: Float[Array, "d"]
+    vectors: Float[Array, "n d"]
+    halves: Bool[Array, "n d"]
+    labels: Float[Array, "n d"]  # what models are fitted to
+    known: Bool[Array, ""]
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def run(key, x, present, choose, score, fraction, settings: Settings) -> SSFSResult:
+    spectrum = analysed(x, present, settings)
+    if settings.selection == "stability":
+        masks = resamples(key, present, fraction, settings)
+        resampled = resampled_scores(choose, spectrum, masks, settings)
+        instability = jnp.sum(resampled.variance, axis=1)
+    else:
+        instability = criterion(spectrum, settings)
+    selected = kept(instability, settings)
+    each = scored(score, spectrum, selected, settings)
+    return result(spectrum, instability, selected, each, settings)
+
+
+def analysed(x, present, settings: Settings) -> Spectrum:
+    s = settings
+    known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & (jnp.sum(present) >= 4)
+    x = jnp.where(present[:, None] & known, x, 0)
+    if s.standardize:
+        size = jnp.sqrt(jnp.sum(present).astype(x.dtype))
+        x = size * models.unit_columns(x, present)
+    affinity = self_tuning_affinity(
+        squared_distances(x, mask=present), s.num_neighbors, mask=present
+    )
+    values, vectors = leading_eigenvectors(affinity, s.num_eigenvectors, present)
+    known = known & ~jnp.any(jnp.isnan(values))
+    halves = jax.vmap(two_medoids, in_axes=(1, None), out_axes=1)(vectors, present)
+    labels = halves.astype(x.dtype) if s.binary else vectors
+    return Spectrum(x, present, values, vectors, halves, labels, known)
+
+
+def resamples(key, present, fraction, settings: Settings) -> Bool[Array, "b n"]:
+    return subsample_masks(
+        key, settings.num_resamples, present.size, fraction=fraction, mask=present
+    )
+
+
+def resampled_scores(choose, spectrum: Spectrum, masks, settings: Settings) -> ResampledScores:
+    """Algorithm 1, lines 3 to 16."""
+    s = spectrum
+    return choose.resampled(s.x, s.labels, masks, s.present, settings.chunk_size)
+
+
+def criterion(spectrum: Spectrum, settings: Settings) -> Float[Array, "d"]:
+    """The criteria that need no resamples."""
+    if settings.selection == "predictability":
+        return 1 - _predictability(spectrum.x, spectrum.halves, spectrum.present)
+    return spectrum.values
+
+
+def kept(instability: Float[Array, "d"], settings: Settings) -> Int[Array, "k"]:
+    order = jnp.argsort(jnp.where(jnp.isnan(instability), jnp.inf, instability))
+    return order[: settings.num_pseudo_labels].astype(jnp.int32)
+
+
+def scored(score, spectrum: Spectrum, selected, settings: Settings) -> Float[Array, "k p"] | None:
+    """What a model gives the features for each eigenvector kept; `None`: their correlations."""
+    if isinstance(score, Correlation):
+        return None
+    s = spectrum
+    return score.scores(s.x, s.labels[:, selected], s.present, settings.binary)
+
+
+def result(
+    spectrum: Spectrum, instability, selected, each: Float[Array, "k p"] | None, settings: Settings
+) -> SSFSResult:
+    """Algorithm 2, from what a model gave the features for each eigenvector kept.
+
+    `None` stands for the squared correlations, which otherwise order features that score 0.
+    """
+    x, present, values, vectors, halves, _, known = spectrum
+    correlations = Correlation().scores(x, vectors[:, selected], present, False)
+    if each is None:
+        each = correlations
+        scores = jnp.sum(each, axis=0)
+    else:
+        scores = _fill(jnp.max(each, axis=0), jnp.sum(correlations, axis=0))
+    if settings.diverse:
+        scores = _diverse(models.unit_columns(x, present), scores)
+
+    def unless(a, otherwise=jnp.nan):
+        return jnp.where(known, a, jnp.full_like(a, otherwise))
+
+    binary = settings.binary
+    pseudo = halves.astype(jnp.int32) if binary else vectors
+    return SSFSResult(
+        unless(scores),
+        unless(values),
+        unless(vectors),
+        unless(pseudo, -1) if binary else unless(pseudo),
+        unless(instability),
+        unless(selected, -1),
+        unless(each),
+    )
+
+
+def _predictability(
+    x: Float[Array, "n p"], labels: Bool[Array, "n d"], present: Bool[Array, "n"]
+) -> Float[Array, "d"]:
+    """The balanced accuracy of a vote of nearest neighbours on each label; 0 if it has one side."""
+    near = nearest_neighbors(x, min(_VOTERS, x.shape[0] - 1), mask=present).indices
+    voters = (near >= 0)[:, :, None]
+    votes = jnp.sum(labels[near] & voters, axis=1)
+    predicted = 2 * votes > jnp.sum(voters, axis=1)
+
+    def recall(side):
+        side = side & present[:, None]
+        right = jnp.sum(side & (predicted == labels), axis=0)
+        return safe_divide(right.astype(x.dtype), jnp.sum(side, axis=0).astype(x.dtype))
+
+    return 0.5 * (recall(labels) + recall(~labels))
+
+
+def _fill(scores: Float[Array, "p"], second: Float[Array, "p"]) -> Float[Array, "p"]:
+    """Scores, and for those that are 0 numbers below all others in the order of `second`."""
+    least = jnp.min(jnp.where(scores > 0, scores, jnp.inf))
+    least = jnp.where(jnp.isinf(least), 1, least)
+    share = second / (1 + second)  # below 1
+    return jnp.where(scores == 0, 0.5 * least * share, scores)
+
+
+def _diverse(u: Float[Array, "n p"], scores: Float[Array, "p"]) -> Float[Array, "p"]:
+    """What each feature scored when it was taken: falling, since what is taken only costs others.
+
+    `u` has columns of length one, so that correlations are products.
+    """
+
+    def take(_, state):
+        taken, worth, overlap = state
+        now = scores * (1 - overlap + _REST)
+        m = jnp.argmax(jnp.where(taken, -1, now))
+        correlation = matmul(u[:, m][None], u)[0]
+        overlap = jnp.maximum(overlap, jnp.minimum(correlation**2, 1))
+        return taken.at[m].set(True), worth.at[m].set(now[m]), overlap
+
+    zero = jnp.zeros_like(scores)
+    start = jnp.zeros(scores.shape, bool), zero, zero
+    steps = min(scores.shape[0], _DIVERSE)
+    taken, worth, overlap = lax.fori_loop(0, steps, take, start)
+    return jnp.where(taken, worth, scores * (1 - overlap + _REST))
