@@ -76,6 +76,7 @@ def make_estimator(plan: Plan) -> Any:
     """The estimator of a plan. Unknown or unsuitable options are refused by name."""
     method = find_method(plan.method)
     estimator = method.estimator()
+    _spell_out_members(estimator)
     known = estimator.get_params()
     given: dict[str, Any] = {"n_features_to_select": parse_number(plan.k), "verbose": plan.verbose}
     if plan.dtype != "auto":
@@ -84,14 +85,30 @@ def make_estimator(plan: Plan) -> Any:
         given["dtype"] = plan.dtype
     if plan.solver is not None:
         given["solver"] = plan.solver
-    if "random_state" in known:
-        given["random_state"] = plan.seed
-    given |= dict(map(_parse_option, plan.options))
+    seeds = [name for name in known if name.rpartition("__")[2] == "random_state"]
+    given |= dict.fromkeys(seeds, plan.seed)
+    options = dict(map(_parse_option, plan.options))
+    for name in options.keys() & getattr(method.estimator, "keywords", {}).keys():
+        raise Refusal(f"{quote(name)} is no option of {method.name}: the method's name says it")
+    given |= options
     own = sorted(set(known) - {"n_features_to_select", "verbose", "dtype"})
     for name in given:
         if name not in known:
             raise Refusal(f"{method.name} has no option {quote(name)}; it has {listed(own, 40)}")
     return estimator.set_params(**given)
+
+
+def _spell_out_members(estimator: Any) -> None:
+    """Make the default members of a combination its parameters, so that options reach them."""
+    if "estimators" in estimator.get_params(deep=False) and estimator.estimators is None:
+        estimator.set_params(estimators=estimator._members())
+
+
+def parameters(estimator: Any) -> dict[str, Any]:
+    """The parameters that are values, those of estimators within an estimator included."""
+    found = estimator.get_params()
+    inside = {name for name, value in found.items() if hasattr(value, "get_params")}
+    return {n: v for n, v in found.items() if n not in inside and n != "estimators"}
 
 
 def _parse_option(text: str) -> tuple[str, Any]:
@@ -151,8 +168,8 @@ def class_name(value: Any) -> str:
 
 def standardized(values: np.ndarray) -> np.ndarray:
     """Each feature less its mean, over its standard deviation; constant ones are 0."""
-    largest = np.abs(values).max(axis=0)
-    scaled = values / np.where(largest > 0, largest, 1.0)  # squares of 1e300 overflow
+    # Squares of 1e300 overflow: powers of two are taken out first, exactly.
+    scaled = np.ldexp(values, -np.frexp(np.abs(values).max(axis=0))[1])
     constant = (values == values[0]).all(axis=0)
     deviation = np.where(constant, 1.0, scaled.std(axis=0))
     return np.where(constant, 0.0, (scaled - scaled.mean(axis=0)) / deviation)
@@ -192,7 +209,7 @@ def choose(table: Table, plan: Plan) -> Choice:
     chosen = np.flatnonzero(support)
     return Choice(
         method=method,
-        parameters=estimator.get_params(),
+        parameters=parameters(estimator),
         order=chosen[np.argsort(ranking[chosen], stable=True)],
         scores=np.asarray(estimator.scores_, np.float64),
         ranking=ranking,

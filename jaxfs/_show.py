@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxfs._choose import Choice, class_name, plain
+from jaxfs._choose import Choice, Plan, class_name, make_estimator, parameters, plain
 from jaxfs._columns import Refusal, printable
 from jaxfs._compare import Comparison
 from jaxfs._tables import Table
@@ -159,9 +159,13 @@ def methods_json() -> dict[str, Any]:
 
 def options(method: Method) -> dict[str, Any]:
     """The method's own options with their defaults."""
-    shared = {"n_features_to_select", "verbose"}
-    known = method.estimator().get_params(deep=False)
-    return {name: plain(value) for name, value in known.items() if name not in shared}
+    hidden = {"n_features_to_select", "verbose", *getattr(method.estimator, "keywords", {})}
+    estimator = make_estimator(Plan(method.name)).set_params(dtype=None)
+    return {
+        name: plain(value)
+        for name, value in parameters(estimator).items()
+        if name.rpartition("__")[2] not in hidden
+    }
 
 
 def print_methods() -> None:

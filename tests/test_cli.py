@@ -148,6 +148,7 @@ MISTAKES = {
     ("--dtype", "float16"): "dtype must be",
     ("--option", "nonsense"): "name=value",
     ("--option", "nonsense=1"): "anova has no option 'nonsense'",
+    ("--option", "criterion=t"): "the method's name says it",
     ("--solver", "exact"): "anova has no option 'solver'",
     ("--out", "o.xlsx"): "--out must end in",
     ("--plot", "p.gif"): "--plot must end in",
