@@ -40,6 +40,8 @@ from jaxfs.methods.manifest import manifest_from_kernels as manifest_from_kernel
 from jaxfs.methods.manifest import manifest_multiclass_score as manifest_multiclass_score
 from jaxfs.methods.manifest import manifest_operators as manifest_operators
 from jaxfs.methods.manifest import manifest_score as manifest_score
+from jaxfs.methods.manifest_lowrank import manifest_cost as manifest_cost
+from jaxfs.methods.manifest_lowrank import manifest_lowrank_score as manifest_lowrank_score
 from jaxfs.methods.redundancy import cfs_select as cfs_select
 from jaxfs.methods.redundancy import cmim_select as cmim_select
 from jaxfs.methods.redundancy import fcbf_select as fcbf_select

@@ -19,22 +19,30 @@ Scalar: TypeAlias = float | int | Float[Array, ""]
 
 @dataclass_transform(frozen_default=True)
 def _record(cls: type[_T]) -> type[_T]:
-    """A frozen dataclass that is a pytree.
+    """A frozen dataclass that is a pytree; `sample` is static, the other fields are leaves.
 
     Only what a caller writes is checked: JAX and Optax build others, of gradients or placeholders,
     past `__post_init__`.
     """
-    cls = dataclasses.dataclass(frozen=True)(cls)
-    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    cls = dataclasses.dataclass(frozen=True, repr=False)(cls)
+    fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    names = [name for name in fields if name != "sample"]
 
     def flatten(record):
-        return [(jax.tree_util.GetAttrKey(n), getattr(record, n)) for n in names], None
+        leaves = [(jax.tree_util.GetAttrKey(n), getattr(record, n)) for n in names]
+        return leaves, record.sample
 
-    def unflatten(_, leaves):
+    def unflatten(sample, leaves):
         record = object.__new__(cls)
-        for name, leaf in zip(names, leaves, strict=True):
+        for name, leaf in zip([*names, "sample"], [*leaves, sample], strict=True):
             object.__setattr__(record, name, leaf)
         return record
+
+    def show(record):
+        given = {n: getattr(record, n) for n in fields if getattr(record, n) is not None}
+        return f"{cls.__name__}({', '.join(f'{n}={v!r}' for n, v in given.items())})"
+
+    cls.__repr__ = show  # type: ignore[method-assign]
 
     jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
     return cls
@@ -48,6 +56,8 @@ class Percentile:
 
     - `q`: in [0, 100]; linearly interpolated between order statistics, as NumPy's. May be traced.
     - `factor`: positive. May be traced.
+    - `sample`: static. The percentile is that of the distances among so many points, the same ones
+      whenever there are as many to choose from; by default, or if there are no more, among all.
 
     A pytree, so that rules travel through `jit`, `vmap` and `grad` as arguments, or as static
     constants.
@@ -58,26 +68,35 @@ class Percentile:
 
     q: Scalar
     factor: Scalar = 1.0
+    sample: int | None = None
 
     def __post_init__(self):
         _checks.number(self.q, "q", low=0, high=100)
         _checks.number(self.factor, "factor", low=0, open_low=True)
+        _check_sample(self.sample)
 
 
 @_record
 class Median:
     """Bandwidth rule: `factor` times the median of the off-diagonal distances.
 
-    The same as `Percentile(50, factor)`.
+    The same as `Percentile(50, factor, sample)`.
 
-    >>> Median(0.1)
-    Median(factor=0.1)
+    >>> Median(0.1), Median(sample=1000)
+    (Median(factor=0.1), Median(factor=1.0, sample=1000))
     """
 
     factor: Scalar = 1.0
+    sample: int | None = None
 
     def __post_init__(self):
         _checks.number(self.factor, "factor", low=0, open_low=True)
+        _check_sample(self.sample)
+
+
+def _check_sample(sample: int | None) -> None:
+    if sample is not None:
+        _checks.integer(sample, "sample", low=2)
 
 
 #: σ itself, or a rule that takes it from the data.

@@ -6,7 +6,8 @@ matrices whose spectrum is degenerate by symmetry (circulant ones) a finite wron
 and clustered eigenvalues, in forward and reverse mode, and cost a few matrix products.
 
 All functions are batched, `(..., d, d)`, symmetrise their input, keep its dtype (float32 or
-float64) and return NaN for a matrix that holds a non-finite entry.
+float64) and return NaN for a matrix that holds a non-finite entry. `leading_eigenpairs` is for
+operators too large to be a matrix.
 """
 
 import functools
@@ -21,6 +22,8 @@ from jaxfs import _bordered, _checks, _spectral
 from jaxfs._functions import ABS, EXP, INV_SQRT, LOG, POWER, SQRT, second_from_first
 from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._spectral import SpectralFunction
+from jaxfs._subspace import Eigenpairs as Eigenpairs
+from jaxfs._subspace import leading_eigenpairs as leading_eigenpairs
 from jaxfs._types import ArrayLike, Scalar
 
 

@@ -68,6 +68,9 @@ def combined(x, y=Y, weights=None):
 SCORES = {
     "manifest_score": two_classes(jaxfs.manifest_score),
     "manifest_score spsd": two_classes(jaxfs.manifest_score, geometry="spsd", rank=3),
+    "manifest_lowrank_score": two_classes(
+        functools.partial(jaxfs.manifest_lowrank_score, jax.random.key(0), rank=4)
+    ),
     "manifest_multiclass_score": supervised(jaxfs.manifest_multiclass_score),
     "fisher_score": supervised(jaxfs.fisher_score),
     "anova_score": supervised(jaxfs.anova_score),

@@ -339,6 +339,26 @@ def test_bandwidth_mask_removes_points():
             assert np.all(gradient[mask == 0] == 0)
 
 
+def test_a_sample_of_points_stands_for_all():
+    """200 of 600: whatever the percentile, its rank is off by less than ½/√200."""
+    x = rng(0).normal(size=(20, 600)) * rng(1).uniform(0.5, 2, size=600)
+    every = np.sort(pairs(exact(x.T)))
+    sampled = jax.jit(lambda q: kernels.feature_bandwidth(x, Percentile(q, sample=200)))
+    for q in (5.0, 50.0, 95.0):
+        sigma = float(sampled(q))
+        assert abs(np.searchsorted(every, sigma) / every.size - q / 100) < 0.035
+        assert sigma == pytest.approx(np.percentile(every, q), rel=0.03)
+    few = x[:, :30]
+    d2 = kernels.feature_squared_distances(few)
+    for rule, same in ((Median(2.0, sample=30), Median(2.0)), (Median(sample=9), Median(1.0, 9))):
+        assert_close(kernels.feature_bandwidth(few, rule), kernels.bandwidth(d2, same), 1e-14)
+    assert kernels.feature_bandwidth(few, 3.0) == 3
+    assert jax.tree.leaves(Median(2.0, sample=9)) == [2.0]
+    for wrong in (1, 2.5):
+        with pytest.raises(ValueError, match="sample must be"):
+            Median(sample=wrong)
+
+
 @pytest.mark.parametrize("rule", [Median(0.7), Percentile(13.0), Percentile(0)])
 def test_derivatives_of_bandwidth(rule):
     x, direction = rng(0).normal(size=(10, 4)), rng(1).normal(size=(10, 4))

@@ -1,6 +1,6 @@
 """What a fit will need, told before it starts: memory, and roughly the time.
 
-Times are counts of operations over the speed of this machine, which one small product and one small
+Times are counts of operations over the speed of one core, which one small product and one small
 `eigh` of NumPy measure. They are rough: a factor of two or three either way.
 """
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 #: Seconds from which an exact computation counts as taking minutes.
 LONG = 120.0
@@ -20,7 +21,7 @@ _SHARE = 0.85
 
 
 class Cost(NamedTuple):
-    """Predicted memory in bytes beyond the data, and seconds without compilation."""
+    """Predicted memory in bytes, and seconds of one core without compilation."""
 
     bytes: float
     seconds: float
@@ -72,13 +73,14 @@ def _speed() -> _Speed:
     return _Speed(products, cubes, passes)
 
 
-def _fastest(f, times: int = 3) -> float:
+def _fastest(f, times: int = 5) -> float:
     out = []
-    for _ in range(times):
-        start = time.perf_counter()
-        f()
-        out.append(time.perf_counter() - start)
-    return min(out)
+    with threadpool_limits(limits=1):  # several threads wait for each other where others compute
+        for _ in range(times):
+            start = time.thread_time()  # of this thread, whoever else uses the machine just now
+            f()
+            out.append(time.thread_time() - start)
+    return max(min(out), 1e-6)
 
 
 def free_memory() -> float:

@@ -1,8 +1,10 @@
 """ManiFeSt as an estimator."""
 
+import dataclasses
 import warnings
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 
 from jaxfs import _checks
@@ -10,11 +12,14 @@ from jaxfs._types import Bandwidth, Percentile
 from jaxfs.estimators import _cost
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
-from jaxfs.methods.manifest import manifest_multiclass_score, manifest_score
+from jaxfs.methods.manifest import AGGREGATES, manifest_multiclass_score, manifest_score
+from jaxfs.methods.manifest_lowrank import manifest_lowrank_score
 
 SOLVERS = ("auto", "exact", "lowrank")
 #: The mean of several kernels takes so many iterations, about.
 _ITERATIONS = 20
+#: The bandwidth of the low-rank solver is taken from so many features.
+_SAMPLE = 2048
 
 
 @estimator
@@ -33,8 +38,10 @@ class ManiFeSt(ScoringSelector):
     - `geometry`, `ridge`, `rank`, `t`: as in `jaxfs.manifest_score`; `t` is for two classes.
     - `aggregate`: of more than two classes, `"max"` or `"sum"` (`jaxfs.manifest_multiclass_score`).
     - `solver`: `"exact"` decomposes matrices of d × d. `"lowrank"` never forms them: for d of ten
-      thousands; two classes, `geometry="spd"`. `"auto"`: exact if it fits in memory and takes less
-      than two minutes by `cost`, or else low rank with a warning that says so.
+      thousands, with `geometry="spd"` (`jaxfs.manifest_lowrank_score`); of more than two classes it
+      compares each with all others instead of with their mean, which is another score. `"auto"`:
+      exact if it fits in memory and takes less than two minutes by `cost`, or else low rank with a
+      warning that says so.
     - `lowrank_rank`: how many directions the low-rank solver keeps of each kernel.
     - `random_state`: of the low-rank solver, which draws at random.
 
@@ -66,21 +73,13 @@ class ManiFeSt(ScoringSelector):
     def _rule(self) -> Bandwidth:
         if self.bandwidth is not None:
             return self.bandwidth
-        return Percentile(self.percentile, self.factor)
+        sample = _SAMPLE if self.solver_ == "lowrank" else None
+        return Percentile(self.percentile, self.factor, sample)
 
     def _score(self, problem: Problem) -> Any:
         options: dict[str, Any] = {"bandwidth": self._rule(), "ridge": self.ridge}
         if self.solver_ == "lowrank":
-            (x1, w1), (x2, w2) = problem.of_class(0), problem.of_class(1)
-            return _lowrank_score(
-                random_key(self.random_state),
-                x1,
-                x2,
-                rank=min(self.lowrank_rank, problem.num_features),
-                weights1=w1,
-                weights2=w2,
-                **options,
-            )
+            return self._lowrank_score(problem, options)
         options |= {"geometry": self.geometry, "rank": self.rank}
         if problem.num_classes == 2:
             (x1, w1), (x2, w2) = problem.of_class(0), problem.of_class(1)
@@ -94,6 +93,27 @@ class ManiFeSt(ScoringSelector):
             **options,
         )
 
+    def _lowrank_score(self, problem: Problem, options: dict[str, Any]) -> Any:
+        keys = jax.random.split(random_key(self.random_state), problem.num_classes)
+        several = problem.num_classes > 2
+        scores = []
+        for code in range(problem.num_classes if several else 1):
+            two = _against_rest(problem, code)
+            (x1, w1), (x2, w2) = two.of_class(0), two.of_class(1)
+            score = manifest_lowrank_score(
+                keys[code],
+                x1,
+                x2,
+                rank=min(self.lowrank_rank, problem.num_features),
+                t=0.5 if several else self.t,
+                weights1=w1,
+                weights2=w2,
+                **options,
+            )
+            scores.append(np.asarray(score))
+        _checks.option(self.aggregate, "aggregate", AGGREGATES)
+        return np.max(scores, axis=0) if self.aggregate == "max" else np.sum(scores, axis=0)
+
     def _check_cost(self, problem: Problem) -> None:
         self.solver_ = self._chosen_solver(problem)
         if self.solver_ == "exact":
@@ -101,10 +121,9 @@ class ManiFeSt(ScoringSelector):
 
     def _chosen_solver(self, problem: Problem) -> str:
         _checks.option(self.solver, "solver", SOLVERS)
-        possible = problem.num_classes == 2 and self.geometry == "spd"
+        possible = self.geometry == "spd"
         if self.solver == "lowrank" and not possible:
-            got = f"{problem.num_classes} classes and geometry={self.geometry!r}"
-            raise _checks.fail("solver", '"exact" unless there are two classes and "spd"', got)
+            raise _checks.fail("geometry", '"spd" for solver="lowrank"', repr(self.geometry))
         if self.solver != "auto" or not possible:
             return "exact" if self.solver == "auto" else self.solver
         n, d = problem.values.shape
@@ -129,11 +148,12 @@ class ManiFeSt(ScoringSelector):
         return _cost.Work(
             numbers=matrices * d**2 + 2 * n * d,
             products=2 * n * d**2,
-            cubes=1.25 * decompositions * d**3,
+            cubes=2 * decompositions * d**3,  # and products of that size
             passes=40 * c * d**2,  # the percentile is found by counting
         )
 
 
-def _lowrank_score(key, x1, x2, **options) -> np.ndarray:
-    """The one place that calls the low-rank solver."""
-    raise NotImplementedError("the low-rank solver of ManiFeSt is not in this version")
+def _against_rest(problem: Problem, code: int) -> Problem:
+    """One class against all others; of two classes, against the other."""
+    target = np.asarray(problem.target != code, np.int32)
+    return dataclasses.replace(problem, target=target, num_classes=2)

@@ -1,5 +1,6 @@
 """SSFS as an estimator."""
 
+import itertools
 from typing import Any, ClassVar
 
 import jax
@@ -106,17 +107,16 @@ class SSFS(ScoringSelector):
     def _instability(self, choose, spectrum, masks, settings) -> Any:
         """Σ_m Var_b, gathered from chunks of resamples."""
         total = masks.shape[0]
+        starts = list(range(0, total, max(2, settings.chunk_size)))
+        if len(starts) > 1 and total - starts[-1] < 2:
+            starts.pop()  # a resample alone has no variance: it joins the chunk before
         gathered = None
         with _progress.bar("resamples", total, show=self.verbose) as done:
-            for first in range(0, total, settings.chunk_size):
-                part = masks[first : first + settings.chunk_size]
-                size = part.shape[0]
-                if size < 2 and gathered is not None:
-                    break  # one resample more has no variance of its own
-                more = _resampled_scores(choose, spectrum, part, settings=settings)
+            for first, last in itertools.pairwise([*starts, total]):
+                more = _resampled_scores(choose, spectrum, masks[first:last], settings=settings)
                 moments = [np.asarray(a) for a in more[:3]]
                 gathered = moments if gathered is None else merged(gathered, moments)
-                done(size)
+                done(last - first)
         assert gathered is not None
         return jnp.asarray(gathered[1].sum(axis=1))
 

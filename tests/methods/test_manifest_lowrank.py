@@ -1,0 +1,132 @@
+"""manifest_lowrank_score against the exact score, Algorithm 1 on low-rank kernels, differences."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxfs
+from jaxfs.methods import _lowrank
+from tests.helpers import assert_close, assert_derivatives, rng
+from tests.methods import manifest_oracle as oracle
+
+KEY = jax.random.key(0)
+
+
+def two_classes(d=24, n=5, seed=0):
+    """Smooth curves of few samples: kernels that are nearly of low rank."""
+    generator = rng(seed)
+    x1, x2 = generator.normal(size=(2, n, d)) * 0.3 + np.sin(np.arange(d) / 2)
+    x1[:, 1] = x1[:, 0] + 0.1 * x1[:, 1]
+    return x1, x2
+
+
+def kernel(x):
+    return oracle.rbf_kernel(x, np.median(oracle.feature_distances(x)))
+
+
+def truncated(k, rank):
+    """The leading eigenpairs of a kernel, put together again."""
+    w, v = np.linalg.eigh(k)
+    return (v[:, -rank:] * w[-rank:]) @ v[:, -rank:].T
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_of_full_rank_it_is_the_exact_score(dtype):
+    x1, x2 = (x.astype(dtype) for x in two_classes(10))
+    w1 = np.array([1.0, 0.5, 0.0, 2.0, 1.0])
+    exact = jaxfs.manifest_score(x1, x2, weights1=w1, t=0.3, ridge=0.1)
+    got = jaxfs.manifest_lowrank_score(KEY, x1, x2, rank=10, weights1=w1, t=0.3, ridge=0.1)
+    assert got.dtype == dtype
+    assert_close(got, exact, {"float32": 1e-3, "float64": 1e-9}[dtype])
+
+
+def test_the_joint_subspace_is_exact():
+    """With every feature a landmark: Algorithm 1 on d×d kernels of rank 3 plus a ridge."""
+    x1, x2 = two_classes()
+    dense = [truncated(kernel(x), 3) + 0.01 * np.eye(24) for x in (x1, x2)]
+    got = jaxfs.manifest_lowrank_score(KEY, x1, x2, rank=3, landmarks=24)
+    assert_close(got, oracle.algorithm1(*dense), 1e-9)
+
+
+def test_landmarks_and_passes_approach_the_leading_eigenpairs():
+    x = two_classes(80)[0]
+    k, w = kernel(x), jnp.ones(5)
+    sigma = jnp.asarray(np.median(oracle.feature_distances(x)))
+    points = _lowrank.feature_points(jnp.asarray(x), w)
+    chosen = _lowrank.pivots(KEY, points, w, sigma, 40)
+    coarse, fine = (_lowrank.nystrom(points, w, sigma, chosen[:m], 6) for m in (8, 40))
+    passed = _lowrank.refined(points, w, sigma, coarse)
+    best = np.linalg.norm(k - truncated(k, 6))
+    loss = [np.linalg.norm(k - np.asarray(f @ f.T)) / best for f in (coarse, fine, passed)]
+    assert loss[0] > 1.2
+    assert loss[1] < 1.02
+    assert loss[2] < 1 + 0.5 * (loss[0] - 1)
+
+
+def test_landmarks_are_distinct_and_reach_loners():
+    """Of 60 features 57 coincide nearly: the three others are among the first ten landmarks."""
+    x = 1e-3 * rng(0).normal(size=(4, 60))
+    x[:, [7, 20, 41]] += np.eye(4, 3) * 5
+    w = jnp.ones(4)
+    points = _lowrank.feature_points(jnp.asarray(x), w)
+    chosen = _lowrank.pivots(KEY, points, w, jnp.asarray(1.0), 10).tolist()
+    assert {7, 20, 41} < set(chosen)
+    assert len(set(chosen)) == 10
+
+
+def test_gradient_is_that_of_the_factors():
+    x1, x2 = two_classes()
+    weight = rng(3).normal(size=24)
+
+    def total(x1, bandwidth, ridge, t):
+        score = jaxfs.manifest_lowrank_score(
+            KEY, x1, x2, rank=4, landmarks=9, refine=1,
+            bandwidth=bandwidth, ridge=ridge, t=t,
+        )  # fmt: skip
+        return score @ jnp.asarray(weight)
+
+    at = (jnp.asarray(x1), jaxfs.Median(jnp.asarray(1.0), sample=20), 0.05, 0.4)
+    along = (rng(4).normal(size=x1.shape), jaxfs.Median(jnp.asarray(0.5), sample=20), 0.02, 0.1)
+    assert_derivatives(lambda a: total(*a), at, along, rtol=1e-5)
+
+
+def test_a_second_derivative_is_refused():
+    x1, x2 = two_classes()
+    score = lambda r: jnp.sum(jaxfs.manifest_lowrank_score(KEY, x1 * r, x2, rank=2))  # noqa: E731
+    with pytest.raises(NotImplementedError, match="no further derivative"):
+        jax.grad(jax.grad(score))(1.0)
+
+
+def test_mistakes_are_named():
+    x1, x2 = two_classes()
+    score = functools.partial(jaxfs.manifest_lowrank_score, KEY, x1, x2)
+    for options, message in [
+        ({"rank": 25}, r"rank must be an integer in \[1, 24\], got 25"),
+        ({"rank": 0}, r"rank must be an integer in \[1, 24\], got 0"),
+        ({"rank": 5, "landmarks": 4}, r"landmarks must be an integer in \[5, 24\], got 4"),
+        ({"rank": 5, "refine": -1}, "refine must be at least 0, got -1"),
+        ({"rank": 5, "ridge": 0.0}, "ridge must be positive, got 0.0"),
+        ({"rank": 5, "ridge": -1.0}, "ridge must be at least 0, got -1.0"),
+        ({"rank": 5, "t": 2.0}, "t must be in"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            score(**options)
+    wide = np.zeros((2, 20_000), np.float32)
+    with pytest.raises(ValueError, match=r"sample ≤ 16384 for 20000 features, got Median.*1 GiB"):
+        jaxfs.manifest_lowrank_score(KEY, wide, wide, rank=3, bandwidth=jaxfs.Median(1.0))
+
+
+def test_cost_is_known_before():
+    exact = jaxfs.manifest_cost(6000, 50, dtype="float64")
+    low = jaxfs.manifest_cost(6000, 50, 200, "float64")
+    assert exact.memory_bytes == 8 * 6000**2 * 8
+    assert low.flops < 0.1 * exact.flops
+    wide, wider = (jaxfs.manifest_cost(d, 40, 200, "float32") for d in (100_000, 200_000))
+    assert wide.memory_bytes < 3e9 < jaxfs.manifest_cost(100_000, 40).memory_bytes
+    assert wider.memory_bytes < 2 * wide.memory_bytes
+    assert wider.flops < 2 * wide.flops
+    with pytest.raises(ValueError, match="rank must be"):
+        jaxfs.manifest_cost(10, 5, 11)
