@@ -7,14 +7,9 @@ with them, and draws the score as a picture.
 import argparse
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")  # writes files; needs no screen
-
 import jax
-import matplotlib.patheffects
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
@@ -24,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import jaxfs
+from jaxfs import plot
 
 DIGITS = (4, 9)
 SIDE = 8
@@ -106,27 +102,18 @@ def accuracy_table(results: dict[str, float]) -> Table:
     return table
 
 
-def draw(scores: np.ndarray, order: np.ndarray, means: list[np.ndarray], path: Path) -> None:
+def draw(scores: np.ndarray, means: list[np.ndarray], path: Path) -> None:
     """Both mean digits and the score of each pixel, the best ones numbered by rank."""
-    figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), layout="constrained")
+    figure = Figure(figsize=(12, 4.2), layout="constrained")
+    axes = figure.subplots(1, 3)
     for axis, mean, digit in zip(axes, means, DIGITS, strict=False):
-        image = axis.imshow(mean.reshape(SIDE, SIDE), cmap="gray_r", vmin=0, vmax=1)
+        plot.pixel_map(mean, (SIDE, SIDE), label="intensity", ax=axis)
         axis.set_title(f"mean {digit}")
-    figure.colorbar(image, ax=axes[:2], label="intensity", shrink=0.85)
-    image = axes[2].imshow(scores.reshape(SIDE, SIDE), cmap="cividis", vmin=0)
-    axes[2].set_title(f"ManiFeSt score, {NUM_SELECTED} best numbered")
-    figure.colorbar(image, ax=axes[2], label="score", shrink=0.85)
-    outline = [matplotlib.patheffects.withStroke(linewidth=3, foreground="black")]
-    for place, pixel in enumerate(order[:NUM_SELECTED], start=1):
-        row, column = divmod(int(pixel), SIDE)
-        axes[2].text(
-            column, row, str(place), ha="center", va="center", fontsize=12, weight="bold",
-            color="white", path_effects=outline,
-        )  # fmt: skip
+    plot.pixel_map(scores, (SIDE, SIDE), num_marked=NUM_SELECTED, ax=axes[2])
+    axes[2].set_title(f"ManiFeSt score, {NUM_SELECTED} best")
     for axis in axes:
         axis.set(xticks=range(SIDE), yticks=range(SIDE), xlabel="column", ylabel="row")
     figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 def main() -> None:
@@ -143,7 +130,7 @@ def main() -> None:
     console = Console()
     console.print(ranking_table(scores, order, means))
     console.print(accuracy_table(accuracies(x, y)))
-    draw(scores, order, means, output)
+    draw(scores, means, output)
     console.print(f"The picture is in {output.resolve()}", soft_wrap=True)
 
 

@@ -7,17 +7,12 @@ digits share, those of their difference D what tells them apart; the score gathe
 import argparse
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")  # writes files; needs no screen
-
-import jax
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 import jaxfs
+from jaxfs import plot
 
 SIDE = 8
 NUM_VECTORS = 4
@@ -30,43 +25,28 @@ def load(digit: int) -> np.ndarray:
     return (x[y == digit] / 16).astype(np.float32)
 
 
-def show(axis: Axes, pixels: np.ndarray, title: str, *, signed: bool = False) -> None:
-    reach = float(np.abs(pixels).max())
-    axis.imshow(
-        pixels.reshape(SIDE, SIDE),
-        cmap="RdBu_r" if signed else "cividis",
-        vmin=-reach if signed else 0,
-        vmax=reach,
-    )
-    axis.set_title(title, fontsize=10)
-
-
-def leading(operator: jax.Array) -> list[tuple[float, np.ndarray]]:
-    values, vectors = jaxfs.linalg.dominant_eigenpairs(operator, NUM_VECTORS)
-    return list(zip(np.asarray(values).tolist(), np.asarray(vectors).T, strict=True))
-
-
 def draw(x1: np.ndarray, x2: np.ndarray, names: tuple[int, int], path: Path) -> np.ndarray:
-    operators = jaxfs.manifest_operators(x1, x2)
     scores = np.asarray(jaxfs.manifest_score(x1, x2))
-
-    figure, axes = plt.subplots(
-        3, NUM_VECTORS, figsize=(2.4 * NUM_VECTORS, 8), layout="constrained"
-    )
-    for column, (x, name) in enumerate(zip((x1, x2), names, strict=True)):
-        show(axes[0, column], x.mean(axis=0), f"mean image of {name}")
-    show(axes[0, 2], scores, "ManiFeSt score")
     best = np.zeros_like(scores)
     best[np.argsort(-scores)[:NUM_SHOWN]] = 1
-    show(axes[0, 3], best, f"the {NUM_SHOWN} best pixels")
-    for column, (value, vector) in enumerate(leading(operators.mean)):
-        show(axes[1, column], vector, f"shared: λ(M) = {value:.3g}", signed=True)
-    for column, (value, vector) in enumerate(leading(operators.difference)):
-        show(axes[2, column], vector, f"different: λ(D) = {value:+.3g}", signed=True)
-    for axis in axes.flat:
+    panels = {
+        f"mean image of {names[0]}": x1.mean(axis=0),
+        f"mean image of {names[1]}": x2.mean(axis=0),
+        "ManiFeSt score": scores,
+        f"the {NUM_SHOWN} best pixels": best,
+    }
+
+    figure = Figure(figsize=(2.4 * NUM_VECTORS, 8), layout="constrained")
+    axes = figure.subplots(3, NUM_VECTORS)
+    for axis, (title, pixels) in zip(axes[0], panels.items(), strict=True):
+        plot.pixel_map(pixels, (SIDE, SIDE), label=None, ax=axis)
+        axis.set_title(title, fontsize="medium")
         axis.set(xticks=[], yticks=[])
+    operators = jaxfs.manifest_operators(x1, x2)
+    plot.eigenvectors(operators, num_vectors=NUM_VECTORS, shape=(SIDE, SIDE), ax=axes[1:])
+    for axis, words in zip(axes[1:, 0], ("shared", "different"), strict=True):
+        axis.set_ylabel(words)
     figure.savefig(path, dpi=150)
-    plt.close(figure)
     return scores
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from scipy.io import loadmat
@@ -23,6 +24,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import jaxfs
+from jaxfs import plot
 
 NUM_GENES = 500
 NUM_RESAMPLES = 50
@@ -100,12 +102,23 @@ def frequency_table(data: Data, name: str, result: jaxfs.Stability) -> Table:
     return table
 
 
+def draw(data: Data, results: dict[str, jaxfs.Stability], path: Path) -> None:
+    figure = Figure(figsize=(4 * len(results), 3), layout="constrained")
+    axes = figure.subplots(1, len(results))
+    for axis, (name, result) in zip(axes, results.items(), strict=True):
+        plot.rank_intervals(result, data.names, num_shown=NUM_SHOWN, ax=axis)
+        axis.set_title(name, loc="left")
+    figure.savefig(path, dpi=150)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--embedded", action="store_true", help="take the breast cancer data in any case"
     )
-    data = load(parser.parse_args().embedded)
+    parser.add_argument("--output", type=Path, help="a picture of the ranks (default: none)")
+    arguments = parser.parse_args()
+    data = load(arguments.embedded)
     results = {
         name: jaxfs.stability(
             jax.random.key(0),
@@ -122,6 +135,8 @@ def main() -> None:
     console.print(stability_table(data, results))
     for name, result in results.items():
         console.print(frequency_table(data, name, result))
+    if arguments.output is not None:
+        draw(data, results, arguments.output)
 
 
 if __name__ == "__main__":

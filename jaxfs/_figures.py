@@ -35,6 +35,9 @@ LINES = ("-", "--", "-.", ":")
 #: Of values from low to high, and of values on both sides of zero.
 SEQUENTIAL, DIVERGING = "cividis", "RdBu_r"
 
+#: Beyond this, Matplotlib's own arithmetic overflows.
+LARGEST = 1e300
+
 #: For text that came from a user: neither mathematics between dollar signs nor TeX.
 LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
 
@@ -86,7 +89,7 @@ def _is_figure(ax: Any) -> bool:
     return True
 
 
-def numbers(values: ArrayLike, name: str, *, ndim: int, finite: bool = True) -> np.ndarray:
+def numbers(values: ArrayLike, name: str, *, ndim: int, nan: bool = False) -> np.ndarray:
     """Real numbers to draw, in float64; those that cannot be drawn are refused, not left out."""
     try:
         found = np.asarray(values, dtype=np.float64)
@@ -95,9 +98,11 @@ def numbers(values: ArrayLike, name: str, *, ndim: int, finite: bool = True) -> 
     if found.ndim != ndim or not found.size:
         expected = f"a filled array of {ndim} dimension{'s' * (ndim > 1)}"
         raise _checks.fail(name, expected, f"shape {found.shape}")
-    if finite and not np.all(np.isfinite(found)):
-        bad = np.count_nonzero(~np.isfinite(found))
-        raise _checks.fail(name, "finite", f"{bad} of {found.size} that are NaN or infinite")
+    drawn = (np.abs(found) <= LARGEST) | (np.isnan(found) & nan)
+    if not np.all(drawn):
+        expected = f"finite{' or NaN' * nan}, at most {LARGEST:g} in magnitude"
+        bad = np.count_nonzero(~drawn)
+        raise _checks.fail(name, expected, f"{bad} of {found.size} that are not")
     return found
 
 
@@ -126,8 +131,14 @@ def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "A
         high = float(np.nanmax(np.abs(grid))) or 1.0
         low = -high
     colours = DIVERGING if signed else SEQUENTIAL
-    masked = np.ma.masked_invalid(grid)
-    return ax.imshow(masked, cmap=colours, vmin=low, vmax=high, interpolation="nearest")
+    return ax.imshow(
+        np.ma.masked_invalid(grid),
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        interpolation="nearest",
+        interpolation_stage="data",  # a matrix of millions is thinned before it is coloured
+    )
 
 
 # ---- Names --------------------------------------------------------------------------------------

@@ -228,9 +228,9 @@ def heat_map(
     >>> [text.get_text() for text in ax.texts]
     ['1', '0.25', '0.25', '1']
     """
-    grid = _figures.numbers(values, "values", ndim=2, finite=False)
-    if np.any(np.isinf(grid)) or np.all(np.isnan(grid)):
-        raise _checks.fail("values", "finite or NaN, and not NaN throughout", grid)
+    grid = _figures.numbers(values, "values", ndim=2, nan=True)
+    if np.all(np.isnan(grid)):
+        raise _checks.fail("values", "not NaN throughout", f"shape {grid.shape}")
     r, c = grid.shape
     ax = _figures.axes(ax, 3.6)
     image = _figures.image(ax, grid, signed=_checks.flag(signed, "signed"), low=np.nanmin(grid))

@@ -39,7 +39,7 @@ def score_bars(
     - `selected`: indices of chosen features: they are blue, all others grey.
     - `order`: indices of the features to show, the first at the top, such as those of a
       `Selection`; by default all of them, by falling score, ties to the lowest index.
-    - `label`: what the lengths mean.
+    - `label`: what the lengths mean; as all labels, in the notation of Matplotlib.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
@@ -224,8 +224,9 @@ def eigenvectors(
                 panel.set(xticks=[], yticks=[])
             else:
                 _entries(panel, vector, names, num_shown, limit=24 // num_vectors)
-            # To the right: above bars a title may reach over their names.
-            panel.set_title(f"λ({letter}) = {value:.3g}", fontsize="medium", loc="right")
+            # Above bars, which are narrow, a title may reach to the left over their names.
+            loc = "center" if shape is not None else "right"
+            panel.set_title(f"λ({letter}) = {value:.3g}", fontsize="medium", loc=loc)
     return axes
 
 

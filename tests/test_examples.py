@@ -64,7 +64,8 @@ def test_encoder(tmp_path):
 
 
 def test_stability(tmp_path):
-    out = run("stability.py", tmp_path, "--embedded")
+    out = run("stability.py", tmp_path, "--embedded", "--output", "ranks.png")
+    assert is_picture(tmp_path / "ranks.png")
     found = dict(re.findall(r"(ManiFeSt|ReliefF|ANOVA)\s+│\s+([\d.]+) │", out))
     assert len(found) == 3
     assert all(0.5 < float(value) <= 1 for value in found.values())
