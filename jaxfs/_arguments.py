@@ -57,7 +57,12 @@ Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="NAME=VALUE", help="Of the method; may be repeated."),
 ]
-Solver = Annotated[str | None, typer.Option(help="auto, exact or lowrank, if the method has it.")]
+Solver = Annotated[
+    str | None,
+    typer.Option(
+        help="auto, exact or lowrank (manifest). auto: exact up to 2000 features of two classes."
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(help="Write the chosen columns and the target as .csv or .tsv.")
 ]

@@ -1,17 +1,16 @@
-"""From a table to chosen features: options as words, an estimator, its answer as plain values."""
+"""From a table to chosen features: the target, the fit, its answer as plain values."""
 
-import ast
-import contextlib
 import dataclasses
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jaxfs import evaluate
 from jaxfs._columns import Refusal, listed, plural, printable, quote
+from jaxfs._plan import Plan, find_method, make_estimator, parameters, parse_number
 from jaxfs._tables import Table
 from jaxfs.estimators._catalogue import METHODS, Method
 from jaxfs.resample import Stability
@@ -20,21 +19,10 @@ from jaxfs.resample import Stability
 _IN_UNITS = frozenset({"manifest", "ssfs", "dirichlet", "laplacian", "mcfs", "spec", "variance"})
 #: Ranges further apart than this are not in common units.
 _UNITS = 100.0
+#: Of two classes, exact solvers of d × d matrices take seconds up to here, and then minutes.
+_EXACT = 2000
 #: Each resample is this share of every class.
 FRACTION = 0.8
-
-
-class Plan(NamedTuple):
-    """What the user asked for, in the words of the command line."""
-
-    method: str
-    k: str = "auto"
-    seed: int = 0
-    dtype: str = "auto"
-    solver: str | None = None
-    options: tuple[str, ...] = ()
-    standardize: bool = False
-    verbose: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,80 +37,6 @@ class Choice:
     support: np.ndarray
     seconds: float
     notes: tuple[str, ...]
-
-
-def find_method(name: str) -> Method:
-    """A method by its name, in whatever case."""
-    method = METHODS.get(name.strip().lower())
-    if method is None:
-        raise Refusal(f"method must be one of {', '.join(METHODS)}; got {quote(name)}")
-    return method
-
-
-def parse_number(text: str) -> int | float | str:
-    """`20`, `0.1` or `auto`."""
-    if text.strip().lower() == "auto":
-        return "auto"
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            value = kind(text)
-            if value > 0 and (kind is int or value <= 1):
-                return value
-            break
-    raise Refusal(f"-k must be a whole number, a fraction in (0, 1] or auto, got {quote(text)}")
-
-
-def make_estimator(plan: Plan) -> Any:
-    """The estimator of a plan. Unknown or unsuitable options are refused by name."""
-    method = find_method(plan.method)
-    estimator = method.estimator()
-    _spell_out_members(estimator)
-    known = estimator.get_params()
-    given: dict[str, Any] = {"n_features_to_select": parse_number(plan.k), "verbose": plan.verbose}
-    if plan.dtype != "auto":
-        if plan.dtype not in ("float32", "float64"):
-            raise Refusal(f"dtype must be auto, float32 or float64, got {quote(plan.dtype)}")
-        given["dtype"] = plan.dtype
-    if plan.solver is not None:
-        given["solver"] = plan.solver
-    seeds = [name for name in known if name.rpartition("__")[2] == "random_state"]
-    given |= dict.fromkeys(seeds, plan.seed)
-    options = dict(map(_parse_option, plan.options))
-    for name in options.keys() & getattr(method.estimator, "keywords", {}).keys():
-        raise Refusal(f"{quote(name)} is no option of {method.name}: the method's name says it")
-    given |= options
-    own = sorted(set(known) - {"n_features_to_select", "verbose", "dtype"})
-    for name in given:
-        if name not in known:
-            raise Refusal(f"{method.name} has no option {quote(name)}; it has {listed(own, 40)}")
-    return estimator.set_params(**given)
-
-
-def _spell_out_members(estimator: Any) -> None:
-    """Make the default members of a combination its parameters, so that options reach them."""
-    if "estimators" in estimator.get_params(deep=False) and estimator.estimators is None:
-        estimator.set_params(estimators=estimator._members())
-
-
-def parameters(estimator: Any) -> dict[str, Any]:
-    """The parameters that are values, those of estimators within an estimator included."""
-    found = estimator.get_params()
-    inside = {name for name, value in found.items() if hasattr(value, "get_params")}
-    return {n: v for n, v in found.items() if n not in inside and n != "estimators"}
-
-
-def _parse_option(text: str) -> tuple[str, Any]:
-    """`name=value`: the value as Python writes numbers, `True`, `None`, or else a word."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise Refusal(f"an option must read name=value, got {quote(text)}")
-    words: Mapping[str, Any] = {"true": True, "false": False, "none": None}
-    if value.strip().lower() in words:
-        return name.strip(), words[value.strip().lower()]
-    try:
-        return name.strip(), ast.literal_eval(value.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return name.strip(), value.strip()
 
 
 def check_target(method: Method, target: str | None) -> None:
@@ -177,6 +91,7 @@ def standardized(values: np.ndarray) -> np.ndarray:
 
 def fit(estimator: Any, values: np.ndarray, y: np.ndarray | None) -> tuple[str, ...]:
     """Fit, and return what the estimator warned of. What it refuses is a `Refusal`."""
+    notes = _settle_solver(estimator, values.shape[1], y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -184,7 +99,29 @@ def fit(estimator: Any, values: np.ndarray, y: np.ndarray | None) -> tuple[str, 
         except (ValueError, MemoryError) as error:
             raise Refusal(" ".join(str(error).split())) from error
     told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys([*notes, *told]))
+
+
+def _settle_solver(estimator: Any, d: int, y: np.ndarray | None) -> list[str]:
+    """Let the number of features alone decide on `solver="auto"` where there are two classes.
+
+    By itself the estimator predicts how long an exact fit takes here: another machine, or a busy
+    one, would give another answer, and a command that is to repeat may not.
+    """
+    found = estimator.get_params()
+    names = [n for n, v in found.items() if n.rpartition("__")[2] == "solver" and v == "auto"]
+    if d <= _EXACT or y is None or len(np.unique(y)) != 2:
+        names = []
+    settled = []
+    for name in names:
+        prefix = name[: -len("solver")]
+        if found.get(f"{prefix}geometry") == "spd":
+            estimator.set_params(**{name: "lowrank"})
+            settled.append(
+                f"more than {_EXACT} features: the low-rank solver was taken (--option "
+                f"{name}=exact takes the exact one; slow)"
+            )
+    return settled
 
 
 def choose(table: Table, plan: Plan) -> Choice:

@@ -84,12 +84,12 @@ def select(
     jaxfs select cells.csv --target type --method manifest -k 20 --plot scores.png
     """
     from jaxfs import _choose, _pictures, _show
-    from jaxfs._choose import Plan
+    from jaxfs._plan import Plan, find_method, make_estimator
 
     verbose = not quiet and sys.stderr.isatty()
     plan = Plan(method, k, seed, dtype, solver, tuple(option or ()), standardize, verbose)
-    _choose.make_estimator(plan)
-    _choose.check_target(_choose.find_method(method), target)
+    make_estimator(plan)
+    _choose.check_target(find_method(method), target)
     if resamples == 1:
         raise Refusal("--resamples must be 0, or at least 2")
     _show.check_format(out)
@@ -171,8 +171,8 @@ def compare(
     jaxfs compare cells.csv --target type --methods manifest,relieff,gc -k 20
     """
     from jaxfs import _choose, _show
-    from jaxfs._choose import Plan
     from jaxfs._compare import compare as compare_methods
+    from jaxfs._plan import Plan, find_method, make_estimator
 
     plans = [
         Plan(name, k, seed, dtype, None, (), standardize) for name in methods.split(",") if name
@@ -180,8 +180,8 @@ def compare(
     if not plans:
         raise Refusal("--methods must name at least one method")
     for plan in plans:  # a mistake in the last one is told before the first starts
-        _choose.make_estimator(plan)
-        _choose.check_target(_choose.find_method(plan.method), target)
+        make_estimator(plan)
+        _choose.check_target(find_method(plan.method), target)
     data = _read(table, target, drop, impute, header, delimiter, decimal, quiet)
     use_cache()
     with _show.progress(len(plans) * folds, quiet) as step:
@@ -201,9 +201,10 @@ def methods(
     json: A.Json = False,
 ) -> None:
     """List the methods: what each is for, what target it needs, its options."""
-    from jaxfs import _choose, _show
+    from jaxfs import _show
+    from jaxfs._plan import find_method
 
-    chosen = None if name is None else _choose.find_method(name)
+    chosen = None if name is None else find_method(name)
     if json:
         content = _show.methods_json()
         _show.print_json(content if chosen is None else content[chosen.name])

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from jaxfs import _choose, evaluate
-from jaxfs._choose import Plan
 from jaxfs._columns import Refusal, plural, quote
+from jaxfs._plan import Plan, find_method, make_estimator
 from jaxfs._tables import Table
 
 #: So many draws of k features at random say what a choice is worth.
@@ -60,7 +60,7 @@ def compare(
     step: Callable[[str], None] = lambda name: None,
 ) -> Comparison:
     """Compare the plans on one table; `step` is told the name of each method as it goes on."""
-    methods = [_choose.find_method(plan.method) for plan in plans]
+    methods = [find_method(plan.method) for plan in plans]
     names = [method.name for method in methods]
     if len(set(names)) < len(names):
         raise Refusal("methods must differ from each other")
@@ -120,11 +120,11 @@ def _row(
     notes: list[str],
     step: Callable[[str], None],
 ) -> Row:
-    method = _choose.find_method(plan.method)
+    method = find_method(plan.method)
     chosen, accuracies = [], []
     seconds = 0.0
     for train, test in parts:
-        estimator = _choose.make_estimator(plan)
+        estimator = make_estimator(plan)
         values = table.values[train]
         values = _choose.standardized(values) if plan.standardize else values
         start = time.perf_counter()

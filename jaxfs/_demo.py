@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxfs._choose import Choice, Plan, choose
+from jaxfs._choose import Choice, choose
+from jaxfs._plan import Plan
 from jaxfs._tables import Table
 
 DIGITS = (4, 9)

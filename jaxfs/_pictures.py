@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from jaxfs import _report
-from jaxfs._choose import Choice, Plan, labels
+from jaxfs._choose import Choice, labels
 from jaxfs._columns import Refusal, printable
+from jaxfs._plan import Plan
 from jaxfs._tables import Table
 from jaxfs.resample import Stability
 

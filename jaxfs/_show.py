@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxfs._choose import Choice, Plan, class_name, make_estimator, parameters, plain
+from jaxfs._choose import Choice, class_name, plain
 from jaxfs._columns import Refusal, printable
 from jaxfs._compare import Comparison
+from jaxfs._plan import Plan, make_estimator, parameters
 from jaxfs._tables import Table
 from jaxfs.estimators._catalogue import METHODS, Method
 from jaxfs.resample import Stability

@@ -102,6 +102,7 @@ ORDER = (
     "plot",
     "_html",
     "_report",
+    "_plan",
     "_choose",
     "_compare",
     "_pictures",
