@@ -59,9 +59,7 @@ Options = Annotated[
 ]
 Solver = Annotated[
     str | None,
-    typer.Option(
-        help="auto, exact or lowrank (manifest). auto: exact up to 2000 features of two classes."
-    ),
+    typer.Option(help="auto, exact or lowrank, if the method has it (manifest)."),
 ]
 Out = Annotated[
     Path | None, typer.Option(help="Write the chosen columns and the target as .csv or .tsv.")

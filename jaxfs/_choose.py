@@ -19,8 +19,6 @@ from jaxfs.resample import Stability
 _IN_UNITS = frozenset({"manifest", "ssfs", "dirichlet", "laplacian", "mcfs", "spec", "variance"})
 #: Ranges further apart than this are not in common units.
 _UNITS = 100.0
-#: Of two classes, exact solvers of d × d matrices take seconds up to here, and then minutes.
-_EXACT = 2000
 #: Each resample is this share of every class.
 FRACTION = 0.8
 
@@ -91,7 +89,6 @@ def standardized(values: np.ndarray) -> np.ndarray:
 
 def fit(estimator: Any, values: np.ndarray, y: np.ndarray | None) -> tuple[str, ...]:
     """Fit, and return what the estimator warned of. What it refuses is a `Refusal`."""
-    notes = _settle_solver(estimator, values.shape[1], y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -99,29 +96,7 @@ def fit(estimator: Any, values: np.ndarray, y: np.ndarray | None) -> tuple[str, 
         except (ValueError, MemoryError) as error:
             raise Refusal(" ".join(str(error).split())) from error
     told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return tuple(dict.fromkeys([*notes, *told]))
-
-
-def _settle_solver(estimator: Any, d: int, y: np.ndarray | None) -> list[str]:
-    """Let the number of features alone decide on `solver="auto"` where there are two classes.
-
-    By itself the estimator predicts how long an exact fit takes here: another machine, or a busy
-    one, would give another answer, and a command that is to repeat may not.
-    """
-    found = estimator.get_params()
-    names = [n for n, v in found.items() if n.rpartition("__")[2] == "solver" and v == "auto"]
-    if d <= _EXACT or y is None or len(np.unique(y)) != 2:
-        names = []
-    settled = []
-    for name in names:
-        prefix = name[: -len("solver")]
-        if found.get(f"{prefix}geometry") == "spd":
-            estimator.set_params(**{name: "lowrank"})
-            settled.append(
-                f"more than {_EXACT} features: the low-rank solver was taken (--option "
-                f"{name}=exact takes the exact one; slow)"
-            )
-    return settled
+    return tuple(dict.fromkeys(told))
 
 
 def choose(table: Table, plan: Plan) -> Choice:

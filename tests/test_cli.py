@@ -236,23 +236,6 @@ def test_without_typer_says_what_to_install(monkeypatch, capsys):
     assert "pip install 'jaxfs[cli]'" in capsys.readouterr().err
 
 
-def test_the_solver_depends_on_the_shape_alone():
-    y = np.arange(6) % 2
-    for name, option in (("manifest", "solver"), ("combined", "manifest__solver")):
-        for d, labels, solver in (
-            (2000, y, "auto"),
-            (2001, np.arange(6) % 3, "auto"),
-            (2001, y, "lowrank"),
-        ):
-            estimator = _plan.make_estimator(_plan.Plan(name, seed=3))
-            notes = _choose._settle_solver(estimator, d, labels)
-            assert estimator.get_params()[option] == solver
-            assert bool(notes) == (solver == "lowrank")
-        assert estimator.get_params()[option.replace("solver", "random_state")] == 3
-    given = _plan.make_estimator(_plan.Plan("manifest", solver="exact"))
-    assert _choose._settle_solver(given, 9000, y) == []
-
-
 def test_options_are_read_as_python_writes_them():
     parsed = dict(map(_plan._parse_option, ["a=1", "b=0.5", "c=None", "d=true", "e=spd", "f=[1"]))
     assert parsed == {"a": 1, "b": 0.5, "c": None, "d": True, "e": "spd", "f": "[1"}

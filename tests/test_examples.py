@@ -71,3 +71,15 @@ def test_stability(tmp_path):
     assert all(0.5 < float(value) <= 1 for value in found.values())
     frequencies = percentages(out)
     assert frequencies["worst concave points"] == 100
+
+
+def test_pipeline(tmp_path):
+    out = run("pipeline.py", tmp_path, "--folds", "2")
+    every, searched = percentages(out).values()
+    assert min(every, searched) > 85
+    change, doubt = map(float, re.findall(r"change: ([+-][\d.]+) points, .* ([\d.]+)", out)[0])
+    assert abs(change - (searched - every)) < 0.2
+    # It says what it found, whichever it is.
+    assert ("Selection improves on" in out) <= (change > doubt)
+    assert ("Selection does worse" in out) <= (change < -doubt)
+    assert out.count("Selection") == 1

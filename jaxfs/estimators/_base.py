@@ -220,7 +220,7 @@ class Selector(SelectorMixin, BaseEstimator):
                 f" {_cost.readable_bytes(cost.bytes)}, and {_cost.readable_bytes(free)} are free."
                 f" {self._advice(problem)}"
             )
-        if cost.seconds > 5 * _cost.LONG:
+        if cost.seconds > _cost.LONG:
             message = f"{name} of {n} samples and {d} features will take {cost}"
             warnings.warn(message, UserWarning, stacklevel=5)
         if self.verbose:

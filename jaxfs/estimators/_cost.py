@@ -14,8 +14,8 @@ import jax
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-#: Seconds from which an exact computation counts as taking minutes.
-LONG = 120.0
+#: So many seconds are told of before they begin.
+LONG = 600.0
 #: A share of the free memory is left to others.
 _SHARE = 0.85
 

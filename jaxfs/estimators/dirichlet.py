@@ -49,7 +49,6 @@ class DirichletGraphSelector(Selector):
 
     _targets: ClassVar[str] = "none"
     _least_samples: ClassVar[int] = 3
-    _pad_features: ClassVar[bool] = False  # every feature draws its own numbers
 
     def _answer(self, problem: Problem) -> dict[str, Any]:
         d = problem.num_features
@@ -84,15 +83,17 @@ class DirichletGraphSelector(Selector):
         order = found.indices
         if np.any(order < 0):
             raise ValueError("DirichletGraphSelector has no answer: the numbers are too large")
-        scores = np.maximum(found.relevance, 1e-3 * np.exp(-found.energies))
+        n, d = problem.values.shape
+        relevance, energies = found.relevance[:d], found.energies[:d]
+        scores = np.maximum(relevance, 1e-3 * np.exp(-energies))
         scores[order] = 2 - np.arange(order.size) / order.size
-        others = np.setdiff1d(np.argsort(-scores, stable=True), order, assume_unique=True)
-        n = problem.num_samples
+        ranked = np.argsort(-scores, stable=True)
+        others = ranked[~np.isin(ranked, order)]
         return {
             "scores_": scores,
             "order": np.concatenate([order, others]),
-            "relevance_": found.relevance,
-            "energies_": found.energies,
+            "relevance_": relevance,
+            "energies_": energies,
             "graph_": jax.tree.map(lambda a: a[:n], found.graph),
         }
 

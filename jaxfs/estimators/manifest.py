@@ -18,6 +18,8 @@ from jaxfs.methods.manifest_lowrank import manifest_lowrank_score
 SOLVERS = ("auto", "exact", "lowrank")
 #: The mean of several kernels takes so many iterations, about.
 _ITERATIONS = 20
+#: With more features of two classes, or as much work, `solver="auto"` is not exact.
+_LARGEST = 2500
 #: The bandwidth of the low-rank solver is taken from so many features.
 _SAMPLE = 2048
 
@@ -40,8 +42,8 @@ class ManiFeSt(ScoringSelector):
     - `solver`: `"exact"` decomposes matrices of d × d. `"lowrank"` never forms them: for d of ten
       thousands, with `geometry="spd"` (`jaxfs.manifest_lowrank_score`); of more than two classes it
       compares each with all others instead of with their mean, which is another score. `"auto"`:
-      exact if it fits in memory and takes less than two minutes by `cost`, or else low rank with a
-      warning that says so.
+      exact if it fits in memory and is no more work than 2500 features of two classes (some 15 s of
+      one core), or else low rank with a warning that says so.
     - `lowrank_rank`: how many directions the low-rank solver keeps of each kernel.
     - `random_state`: of the low-rank solver, which draws at random.
 
@@ -127,9 +129,11 @@ class ManiFeSt(ScoringSelector):
         if self.solver != "auto" or not possible:
             return "exact" if self.solver == "auto" else self.solver
         n, d = problem.values.shape
-        cost = _cost.cost(self._work(n, d, problem.num_classes), problem.values.dtype)
+        work = self._work(n, d, problem.num_classes)
+        cost = _cost.cost(work, problem.values.dtype)
         free = _cost.free_memory()
-        if cost.bytes <= free and cost.seconds <= _cost.LONG:
+        # By the work and not by the time: the answer must not depend on how busy a machine is.
+        if cost.bytes <= free and work.cubes <= self._work(n, _LARGEST, 2).cubes:
             return "exact"
         warnings.warn(
             f"ManiFeSt takes its low-rank solver: exactly, {d} features need {cost},"

@@ -13,10 +13,10 @@ from jaxfs.estimators import (
     FilterSelector,
     ManiFeSt,
     StabilitySelector,
-    _cost,
     _progress,
 )
 from jaxfs.estimators import dirichlet as dirichlet_module
+from jaxfs.estimators import manifest as manifest_module
 from jaxfs.estimators._problem import random_key
 from tests.helpers import assert_close, rng
 
@@ -100,7 +100,7 @@ def test_verbose_without_rich(monkeypatch):
 def test_low_rank_is_taken_where_exact_does_not_fit(monkeypatch):
     y = np.arange(32) % 2
     exact = ManiFeSt(solver="exact").fit(X, y)
-    monkeypatch.setattr(_cost, "LONG", 0.0)
+    monkeypatch.setattr(manifest_module, "_LARGEST", 7)
     with pytest.warns(UserWarning, match="takes its low-rank solver: exactly, 8 features need"):
         low = ManiFeSt(random_state=0).fit(X, y)
     assert (exact.solver_, low.solver_) == ("exact", "lowrank")
