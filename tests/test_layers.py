@@ -92,17 +92,31 @@ ORDER = (
     "estimators.dirichlet",
     "estimators.ensemble",
     "estimators._catalogue",
+    "_columns",
+    "_delimited",
+    "_containers",
+    "_naming",
+    "_tables",
     "_figures",
     "_plot_scores",
     "_plot_results",
     "plot",
     "_html",
     "_report",
+    "_plan",
+    "_choose",
+    "_compare",
+    "_pictures",
+    "_files",
+    "_demo",
+    "_show",
+    "_arguments",
+    "_commands",
     "cli",
 )
 
 OPTIONAL = {"matplotlib", "typer", "rich", "pandas", "polars", "xgboost"}
-MAY_NEED_OPTIONAL = {"plot", "cli"}
+MAY_NEED_OPTIONAL = {"plot", "_arguments", "_commands", "cli"}
 
 
 def module_name(path: Path, root: Path) -> str:

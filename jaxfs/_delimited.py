@@ -1,0 +1,254 @@
+"""CSV, TSV and their kin, read strictly: what could be meant two ways is refused; no JAX.
+
+Cells are read as strings and converted here, so that no parser's guess (dates, separators, a first
+row taken for names) stands between the file and the answer.
+"""
+
+import csv
+import gzip
+import io
+import itertools
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from jaxfs import _columns
+from jaxfs._columns import Columns, TableError, listed, numbered, plural, quote
+
+DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
+_WORDS = {mark: word for word, mark in DELIMITERS.items()}
+_BOMS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\x00\x00", "utf-32"),  # before UTF-16, whose mark is the beginning of this one
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+#: How many records are looked at to find the delimiter.
+_SAMPLE = 20
+#: A first row of so many numbers that only grow may be names (wavelengths, times) or values.
+_MONOTONE = 8
+
+
+def read(
+    path: Path,
+    *,
+    delimiter: str = "auto",
+    header: str = "auto",
+    decimal: str = "auto",
+    wanted: Collection[str] = (),
+) -> Columns:
+    """The columns of a delimited text file, gzipped if its name ends in `.gz`.
+
+    **Arguments**
+
+    - `delimiter`: `"auto"`, a character, or `comma`, `semicolon`, `tab`, `pipe`, `space`.
+    - `header`: `"yes"`, `"no"` or `"auto"`: the first row holds names if a name of `wanted` is in
+      it, or if it holds no number, or if text in it stands above numbers. A first row of numbers
+      that could as well be names is refused.
+    - `decimal`: `"point"`, `"comma"` or `"auto"`: commas are decimal if at least one of them cannot
+      set thousands apart and no number of the table has a point.
+    - `wanted`: names the caller will ask for.
+    """
+    text, notes = _decode(path)
+    mark = DELIMITERS.get(delimiter, delimiter)
+    if mark == "auto":
+        mark = "\t" if ".tsv" in path.suffixes else _detect(text)
+    if len(mark) != 1 or mark in '"\r\n':
+        raise TableError(f"delimiter must be one character or {listed(DELIMITERS)}, got {mark!r}")
+    rows = _records(text, mark)
+    if not rows:
+        raise TableError("the file is empty")
+    while rows and len(rows) > 1 and not any(cell.strip() for cell in rows[-1]):
+        rows.pop()
+    short = _row_names_without_a_name(rows)
+    if short:
+        rows[0] = ["", *rows[0]]
+    _check_rectangle(rows, mark)
+    named = short or _has_header(rows, header, wanted)
+    names = [cell.strip() for cell in rows[0]] if named else numbered(len(rows[0]))
+    body = rows[1:] if named else rows
+    if not body:
+        raise TableError("the table holds names but no row of values")
+    columns = _settle_decimals(list(zip(*body, strict=True)), names, decimal, notes)
+    return _columns.from_strings(columns, names, named=named, notes=notes)
+
+
+def _decode(path: Path) -> tuple[str, list[str]]:
+    """The text of a file, and a note if its encoding had to be guessed."""
+    data = path.read_bytes()
+    if path.suffix.lower() == ".gz":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, ValueError) as error:
+            raise TableError(f"the file is no sound gzip file ({error})") from error
+    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
+    notes = []
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        if encoding != "utf-8":
+            raise TableError(f"the file says that it is {encoding}, and is not") from error
+        text = data.decode("latin-1")
+        notes.append("the file is not UTF-8; it was read as Latin-1")
+    if "\0" in text:
+        raise TableError("the file is not text: it holds zero bytes")
+    return text, notes
+
+
+def _records(text: str, mark: str, limit: int | None = None) -> list[list[str]]:
+    """The records of a text; blank lines are none."""
+    lines = io.StringIO(text, newline="")
+    reader = csv.reader(lines, delimiter=mark, skipinitialspace=True, strict=True)
+    rows = []
+    try:
+        for row in reader:
+            if row and (len(row) > 1 or row[0].strip()):
+                rows.append(row)
+            if limit is not None and len(rows) == limit:
+                break
+    except csv.Error as error:
+        reason = str(error).removesuffix(".")
+        raise TableError(f"line {reader.line_num}: malformed quoting ({reason})") from error
+    return rows
+
+
+def _detect(text: str) -> str:
+    """The delimiter under which most records are of one length and most cells are numbers."""
+    best, chosen = (0.0, 0), ","
+    malformed = None
+    for mark in ",;\t|":
+        if mark not in text:
+            continue
+        try:
+            rows = _records(text, mark, _SAMPLE)
+        except TableError as error:
+            malformed = malformed or error
+            continue
+        if not rows:
+            continue
+        length, count = Counter(map(len, rows)).most_common(1)[0]
+        if length < 2:
+            continue
+        cells = [cell for row in rows[1:] for cell in row]
+        cells = cells[:: 1 + len(cells) // 1000]
+        wordy = sum(map(_columns.is_text, cells)) / max(len(cells), 1)
+        share = count / len(rows) + 1 - wordy
+        if (share, length) > best:
+            best, chosen = (share, length), mark
+    if best == (0.0, 0) and malformed is not None:
+        raise malformed
+    return chosen
+
+
+def _row_names_without_a_name(rows: list[list[str]]) -> bool:
+    """R's `write.table`: one name fewer than columns, and a first column that names the rows.
+
+    The first column must be all-distinct text, or count the rows; otherwise the table is ragged.
+    """
+    if len(rows) < 2 or {len(row) for row in rows[1:]} != {len(rows[0]) + 1}:
+        return False
+    first = [row[0].strip() for row in rows[1:]]
+    counted = first == [str(i + 1) for i in range(len(first))]
+    distinct = len(set(first)) == len(first) and all(map(_columns.is_text, first))
+    return (counted or distinct) and all(map(_columns.is_text, rows[0]))
+
+
+def _check_rectangle(rows: list[list[str]], mark: str) -> None:
+    width = len(rows[0])
+    wrong = [i for i, row in enumerate(rows) if len(row) != width]
+    if wrong:
+        raise TableError(
+            f"record {wrong[0] + 1} has {plural(len(rows[wrong[0]]), 'cell')} where the first has "
+            f"{width} (delimiter {_WORDS.get(mark, mark)}; {plural(len(wrong), 'such record')})"
+        )
+
+
+def _has_header(rows: list[list[str]], header: str, wanted: Collection[str]) -> bool:
+    """Whether the first row holds names. Refused where it may or may not."""
+    if header in ("yes", "no"):
+        return header == "yes"
+    if header != "auto":
+        raise TableError(f"header must be auto, yes or no, got {header!r}")
+    first, body = rows[0], rows[1:]
+    if any(cell.strip() in wanted for cell in first):
+        return True
+    texts = [j for j, cell in enumerate(first) if _columns.is_text(cell)]
+    above = any(_all_numbers([row[j] for row in body]) for j in texts)
+    numbers = [cell for cell in first if _columns.is_number(cell) or _columns.is_comma_number(cell)]
+    counting = _counts(numbers, body)
+    gaps = any(map(_columns.is_missing, first[1:]))
+    if texts and not numbers and (above or not gaps):
+        return True
+    if above and counting:
+        return True
+    recurs = any(row[j] == first[j] for j in texts for row in body)
+    if above or (counting and not recurs) or (texts and not numbers and not recurs):
+        what = "both names and numbers" if above else "what may be names or values"
+        raise TableError(f"the first row holds {what}: say which with --header yes or --header no")
+    return False
+
+
+def _all_numbers(cells: Sequence[str]) -> bool:
+    """Numbers, at least one, and nothing else but missing values."""
+    return not any(map(_columns.is_text, cells)) and not all(map(_columns.is_missing, cells))
+
+
+def _counts(numbers: list[str], body: list[list[str]]) -> bool:
+    """Whether numbers look like names: 0, 1, 2, …, or many that grow as no other row's do."""
+    values = [float(cell.replace(",", ".")) for cell in numbers]
+    steps = {b - a for a, b in itertools.pairwise(values)}
+    if len(values) >= 3 and steps == {1.0}:
+        return True
+    if len(values) < _MONOTONE or not _monotone(values):
+        return False
+    second = [cell for cell in body[0] if _columns.is_number(cell)] if body else []
+    return not _monotone([float(cell) for cell in second])
+
+
+def _monotone(values: list[float]) -> bool:
+    pairs = list(itertools.pairwise(values))
+    return len(pairs) > 1 and (all(a < b for a, b in pairs) or all(a > b for a, b in pairs))
+
+
+def _settle_decimals(
+    columns: list[tuple[str, ...]], names: list[str], decimal: str, notes: list[str]
+) -> list[tuple[str, ...]]:
+    """The columns with points for decimal commas, where commas are decimal."""
+    if decimal not in ("auto", "point", "comma"):
+        raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
+    if decimal == "point":
+        return columns
+    commas = {j: cells for j, cells in enumerate(columns) if _is_comma_column(cells)}
+    if not commas and decimal == "auto":
+        return columns
+    pointed = any("." in cell and _columns.is_number(cell) for cells in columns for cell in cells)
+    if decimal == "auto":
+        clear = any(not _may_be_thousands(cell) for cells in commas.values() for cell in cells)
+        if pointed or not clear:
+            j, cells = next(iter(commas.items()))
+            example = next(cell for cell in cells if _columns.is_comma_number(cell)).strip()
+            raise TableError(
+                f"column {quote(names[j])} writes {quote(example)}, a decimal comma or a thousand: "
+                "say --decimal comma, or remove the commas"
+            )
+        notes.append(f"decimal commas in {plural(len(commas), 'column')} were read as points")
+    if decimal == "comma" and pointed:
+        raise TableError("with --decimal comma no number may have a point, and some have")
+    return [
+        tuple(cell.replace(",", ".") for cell in cells) if j in commas else cells
+        for j, cells in enumerate(columns)
+    ]
+
+
+def _is_comma_column(cells: Sequence[str]) -> bool:
+    """Numbers of which at least one has a comma. Most columns are settled by the first test."""
+    if "," not in "".join(cells):
+        return False
+    return not any(map(_columns.is_text, cells)) and any(map(_columns.is_comma_number, cells))
+
+
+def _may_be_thousands(cell: str) -> bool:
+    """`1,234`: three digits after the comma and one to three, not starting with 0, before it."""
+    whole, comma, after = cell.strip().lstrip("+-").partition(",")
+    return not comma or (len(after) == 3 and len(whole) <= 3 and not whole.startswith("0"))

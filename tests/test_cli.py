@@ -1,0 +1,244 @@
+"""The command in process: answers, files, exit codes, and one line for every mistake."""
+
+import json
+import os
+import re
+import sys
+from unittest import mock
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from jaxfs import _choose, _files, _plan, cli
+from jaxfs._columns import Refusal
+from jaxfs._commands import app
+from jaxfs._tables import read_table
+from jaxfs.estimators._catalogue import METHODS
+
+ROWS, FEATURES = 30, 6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_cache():
+    """The cache is a setting of the whole process: tests leave it alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAXFS_CACHE_DIR", "off")
+        yield
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Features c and e tell the classes apart, the others are noise."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(ROWS, FEATURES))
+    labels = np.arange(ROWS) % 2
+    values[:, 2] += 4 * labels
+    values[:, 4] -= 2 * labels
+    path = tmp_path_factory.mktemp("tables") / "table.csv"
+    lines = ["a,b,c,d,e,[f],kind"]
+    lines += [
+        ",".join([*map(repr, row), "uv"[k]]) for row, k in zip(values.tolist(), labels, strict=True)
+    ]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def refused(*arguments):
+    """The one line that a mistake is answered with."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    lines = result.stderr.splitlines()
+    assert [line[:5] for line in lines[:-1]] == ["note:"] * (len(lines) - 1)
+    assert lines[-1].startswith("error: ")
+    return lines[-1]
+
+
+def test_select_prints_and_writes(table, tmp_path):
+    out, plot, page = (tmp_path / name for name in ("o.csv", "p.png", "r.html"))
+    files = ("--out", out, "--plot", plot, "--report", page, "--resamples", 3)
+    command = ("select", table, "--target", "kind", "--method", "anova", "-k", 2)
+    result = run(*command, *files)
+    assert result.exit_code == 0, result.output
+    assert re.search(r"1 │ c .*100%", result.stdout)
+    assert "written: " in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "p.png", "r.html"]
+    written, read = read_table(out, target="kind"), read_table(table, target="kind")
+    assert written.names == ["c", "e"]
+    np.testing.assert_array_equal(written.values, read.values[:, [2, 4]])
+    assert list(written.target) == list(read.target)
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    text = page.read_text(encoding="utf-8")
+    assert "--method anova -k 2 --seed 0" in text
+    # Nothing is overwritten unless told to, and what stands there is left as it is.
+    before = out.read_bytes()
+    assert "--force" in refused(*command[:-1], 1, "--out", out)
+    assert out.read_bytes() == before
+    assert run(*command[:-1], 1, "--out", out, "--force").exit_code == 0
+    assert out.read_text().splitlines()[0] == "c,kind"
+
+
+def test_json_is_all_of_stdout_and_repeats(table):
+    command = ("select", table, "-t", "kind", "-m", "anova", "-k", 3, "--json", "--seed", 7)
+    first, second = run(*command), run(*command)
+    content, again = json.loads(first.stdout), json.loads(second.stdout)
+    for answer in (content, again):
+        answer.pop("seconds")
+    assert content == again
+    data = read_table(table, target="kind")
+    y = np.unique(data.target, return_inverse=True)[1]
+    fitted = METHODS["anova"].estimator(n_features_to_select=3).fit(data.values, y)
+    assert [item["column"] for item in content["selected"][:2]] == [2, 4]
+    for item in content["selected"]:
+        assert data.names[item["column"]] == item["name"]
+        assert item["score"] == pytest.approx(float(fitted.scores_[item["column"]]))
+    assert (content["rows"], content["features"]) == (ROWS, FEATURES)
+
+
+def test_unsupervised_methods_need_no_target(table):
+    result = run("select", table, "--drop", "kind", "-m", "variance", "-k", 1, "--json")
+    assert [item["name"] for item in json.loads(result.stdout)["selected"]] == ["c"]
+
+
+def test_compare_chooses_within_the_folds(tmp_path):
+    """On noise the accuracy is that of chance; had all rows been seen, it would be near 1."""
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=(40, 300))
+    path = tmp_path / "noise.npz"
+    np.savez(path, X=values, y=np.arange(40) % 2)
+    command = ("compare", path, "-t", "y", "--methods", "anova,variance", "-k", 5, "--folds", 4)
+    content = json.loads(run(*command, "--json").stdout)
+    rows = {row["name"]: row for row in content["methods"]}
+    assert list(rows) == ["anova", "variance", "all features", "at random"]
+    assert rows["anova"]["mean"] < 0.75
+    assert rows["anova"]["features"] == 5
+    assert content["overlap"]["anova"]["anova"] == 1
+    assert content["overlap"]["anova"]["variance"] < 0.5
+    assert rows["variance"]["stability"] > rows["anova"]["stability"]
+    shown = run(*command)
+    assert re.search(r"anova .*±", shown.stdout)
+
+
+def test_methods_and_demo(tmp_path):
+    listed = run("methods").stdout
+    assert all(name in listed for name in METHODS)
+    assert "n_neighbors = 10" in run("methods", "ReliefF").stdout
+    content = json.loads(run("methods", "--json").stdout)
+    assert content["manifest"]["options"]["ridge"] == 0.01
+    picture, data = tmp_path / "demo.png", tmp_path / "digits.csv"
+    result = run("demo", "--out", picture, "--data", data)
+    assert result.exit_code == 0, result.output
+    assert "closes its loop" in result.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert read_table(data, target="digit").values.shape == (361, 64)
+
+
+MISTAKES = {
+    ("-m", "none such"): "method must be one of",
+    ("-k", "0"): "-k must be",
+    ("-k", "many"): "-k must be",
+    ("-k", "1.5"): "-k must be",
+    ("-k", "7"): "at most the number of features, 6",
+    ("-t", "none such"): "no column is called 'none such'",
+    ("--dtype", "float16"): "dtype must be",
+    ("--option", "nonsense"): "name=value",
+    ("--option", "nonsense=1"): "anova has no option 'nonsense'",
+    ("--option", "criterion=t"): "the method's name says it",
+    ("--solver", "exact"): "anova has no option 'solver'",
+    ("--out", "o.xlsx"): "--out must end in",
+    ("--plot", "p.gif"): "--plot must end in",
+    ("--report", "r.pdf"): "--report must end in",
+    ("--out", "no/such/folder/o.csv"): "no folder",
+    ("--resamples", "1"): "--resamples",
+    ("--impute", "mean"): "impute must be",
+    ("-m", "rrelieff"): "needs a target that is a number",
+    ("-t", "a"): "needs classes; 'a' has 30 values in 30 rows (for numbers: ",
+}
+
+
+@pytest.mark.parametrize("options", MISTAKES, ids=" ".join)
+def test_mistakes_take_one_line(table, options):
+    given = {"-t": "kind", "-m": "anova"}
+    given |= dict([options])
+    extra = ("--drop", "kind") if given["-t"] == "a" else ()
+    words = [part for pair in given.items() for part in pair]
+    assert MISTAKES[options] in refused("select", table, *words, *extra)
+
+
+def test_more_mistakes(table, tmp_path):
+    assert "supervised" in refused("select", table, "-m", "anova")
+    assert "is the table itself" in refused(
+        "select", table, "-t", "kind", "-m", "anova", "--out", table, "--force"
+    )
+    assert "no file" in refused("select", tmp_path / "none.csv", "-t", "y")
+    assert "--folds" in refused("compare", table, "-t", "kind", "-m", "anova", "--folds", 16)
+    assert "cannot be compared" in refused("compare", table, "-t", "kind", "-m", "anova,rrelieff")
+    assert "differ" in refused("compare", table, "-t", "kind", "-m", "anova,anova", "-k", 2)
+    assert run("select").exit_code == 2
+    assert run("select", table, "--nonsense").exit_code == 2
+
+
+def test_interrupts_and_bugs_have_their_codes(table, tmp_path, monkeypatch):
+    out = tmp_path / "o.csv"
+    command = ("select", table, "-t", "kind", "-m", "anova", "-k", 2, "--out", out)
+    for error, code, words in (
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (RuntimeError("oh"), 1, "please report"),
+        (MemoryError("too\nlarge"), 2, "error: too large"),
+    ):
+
+        def fail(*_, error=error):
+            raise error
+
+        monkeypatch.setattr(type(METHODS["anova"].estimator()), "fit", fail)
+        result = run(*command)
+        assert result.exit_code == code
+        assert words in result.stderr
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_staged_files_appear_whole_or_not_at_all(tmp_path):
+    old = tmp_path / "old.txt"
+    old.write_text("old")
+    interrupt = mock.Mock(side_effect=KeyboardInterrupt)
+    for force, fate, error in ((True, interrupt, KeyboardInterrupt), (False, str, Refusal)):
+        with pytest.raises(error), _files.Staged(force=force) as staged:
+            fate(staged.path(old).write_text("half"))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+    with _files.Staged(force=True) as staged:
+        staged.path(old).write_text("new")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["new"]
+    assert old.stat().st_mode & 0o777 == 0o666 & ~_files._umask()
+
+
+def test_cache_folder(monkeypatch, tmp_path):
+    assert _files.cache_folder() is None
+    monkeypatch.setenv("JAXFS_CACHE_DIR", str(tmp_path))
+    assert _files.cache_folder() == tmp_path
+    monkeypatch.delenv("JAXFS_CACHE_DIR")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert _files.cache_folder() == tmp_path / "jaxfs"
+
+
+def test_without_typer_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "jaxfs._commands")
+    monkeypatch.delitem(sys.modules, "jaxfs._arguments")
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    assert "pip install 'jaxfs[cli]'" in capsys.readouterr().err
+
+
+def test_options_are_read_as_python_writes_them():
+    parsed = dict(map(_plan._parse_option, ["a=1", "b=0.5", "c=None", "d=true", "e=spd", "f=[1"]))
+    assert parsed == {"a": 1, "b": 0.5, "c": None, "d": True, "e": "spd", "f": "[1"}
+    standard = _choose.standardized(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    np.testing.assert_array_equal(standard, [[-1, 0], [1, 0]])
+    assert os.environ["JAXFS_CACHE_DIR"] == "off"

@@ -1,0 +1,275 @@
+"""Tables: what is read is what is written, and what could be meant two ways is refused."""
+
+import gzip
+import warnings
+
+import numpy as np
+import pytest
+
+from jaxfs._columns import TableError
+from jaxfs._tables import read_table
+
+PLAIN = "a,b,y\n1,2.5,u\n3,-4e1,v\n5,.5,u\n"
+PLAIN_VALUES = [[1, 2.5], [3, -40], [5, 0.5]]
+
+
+def write(tmp_path, content, name="table.csv"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(tmp_path, content, *, name="table.csv", **options):
+    return read_table(write(tmp_path, content, name), **options)
+
+
+def refusal(tmp_path, content, *, name="table.csv", **options):
+    with pytest.raises(TableError) as caught:
+        read(tmp_path, content, name=name, **options)
+    message = str(caught.value)
+    assert message.isprintable(), message
+    return message
+
+
+WRITINGS = {
+    "comma": PLAIN,
+    "semicolon": PLAIN.replace(",", ";"),
+    "tab": PLAIN.replace(",", "\t"),
+    "pipe": PLAIN.replace(",", "|"),
+    "spaces around": PLAIN.replace(",", " , "),
+    "byte order mark": b"\xef\xbb\xbf" + PLAIN.encode(),
+    "UTF-16": PLAIN.encode("utf-16"),
+    "UTF-32": PLAIN.encode("utf-32"),
+    "Windows line ends": PLAIN.replace("\n", "\r\n"),
+    "old Macintosh line ends": PLAIN.replace("\n", "\r"),
+    "no line end at the end": PLAIN.rstrip(),
+    "blank lines": "\n" + PLAIN.replace("\n", "\n\n"),
+    "quotes": '"a","b","y"\n"1","2.5","u"\n"3","-4e1","v"\n"5",".5","u"\n',
+    "rows of nothing at the end": PLAIN + ",,\n,,\n",
+    "a delimiter at the end": PLAIN.replace("\n", ",\n"),
+    "decimal commas": "a;b;y\n1;2,5;u\n3;-40,0;v\n5;0,5;u\n",
+    "an index": ",a,b,y\n0,1,2.5,u\n1,3,-40,v\n2,5,0.5,u\n",
+    "pandas' index": "Unnamed: 0,a,b,y\n7,1,2.5,u\n3,3,-40,v\n5,5,0.5,u\n",
+    "R's row names": "a,b,y\n1,1,2.5,u\n2,3,-40,v\n3,5,0.5,u\n",
+    "named rows": "sample,a,b,y\ns1,1,2.5,u\ns2,3,-40,v\ns3,5,0.5,u\n",
+}
+
+
+@pytest.mark.parametrize("content", WRITINGS.values(), ids=WRITINGS.keys())
+def test_writings_of_one_table(tmp_path, content):
+    table = read(tmp_path, content, target="y")
+    assert table.names == ["a", "b"]
+    np.testing.assert_array_equal(table.values, PLAIN_VALUES)
+    assert table.values.dtype == np.float64
+    assert list(table.target) == ["u", "v", "u"]
+    assert table.target_name == "y"
+
+
+def test_gzip_and_names_of_every_script(tmp_path):
+    names = ["größe", "суммa", "量, 'x'", "naïve\x1b[2J"]
+    header = ",".join(f'"{name}"' for name in names)
+    content = gzip.compress(f"{header}\n1,2,3,4\n5,6,7,9\n".encode())
+    assert read(tmp_path, content, name="t.csv.gz").names == names
+    assert "gzip" in refusal(tmp_path, content[:-9], name="t.csv.gz")
+    latin = read(tmp_path, "größe,b\n1,2\n3,5\n".encode("latin-1"))
+    assert latin.names[0] == "größe"
+    assert "Latin-1" in latin.notes[0]
+
+
+def test_header_is_found_by_its_cells(tmp_path):
+    assert read(tmp_path, "1,2\n3,4\n").names == ["column_1", "column_2"]
+    assert read(tmp_path, "5.1,3.5,u\n4.9,3.0,v\n", target="-1").names == ["column_1", "column_2"]
+    assert read(tmp_path, "0,1,2,y\n5,6,7,1\n8,9,1,2\n").names == ["0", "1", "2", "y"]
+    assert read(tmp_path, "4,7,y\n5,6,u\n8,9,v\n", target="y").names == ["4", "7"]
+    # A first row that recurs in its words is data; one that merely counts may be names.
+    assert len(read(tmp_path, "0,1,2,u\n5,6,7,u\n8,9,1,v\n", target="4").values) == 3
+    for doubtful in (
+        "0,1,2\n5,6,7\n",
+        "1,2,3,w\n5,6,7,u\n8,9,1,u\n",
+        "400.5,401.5,403,405,406,409,410,412\n3,1,4,1,5,9,2,6\n",
+        "oops,4\n5,6\n",
+        "?,?,u\n1,2,v\n3,5,w\n",
+    ):
+        assert "--header" in refusal(tmp_path, doubtful, target="-1")
+    as_names = read(tmp_path, "0,1,2\n5,6,7\n1,9,3\n", header="yes")
+    assert as_names.names == ["0", "1", "2"]
+    assert len(read(tmp_path, "0,1,2\n5,6,7\n1,9,3\n", header="no").values) == 3
+
+
+def test_target_and_drop_by_name_or_position(tmp_path):
+    content = "a,b,c,2\n1,2,3,4\n5,6,1,8\n9,1,2,3\n"
+    assert read(tmp_path, content, target="2", header="yes").names == ["a", "b", "c"]
+    assert read(tmp_path, content, target="-1", header="yes").target_name == "2"
+    table = read(tmp_path, content, target="1", drop=["c"], header="yes")
+    assert table.names == ["b", "2"]
+    np.testing.assert_array_equal(table.target, [1, 5, 9])
+    assert "'z'" in refusal(tmp_path, PLAIN, target="z")
+    assert "'z'" in refusal(tmp_path, PLAIN, drop=["z"])
+    assert "position" in refusal(tmp_path, PLAIN, target="0")
+    assert "position" in refusal(tmp_path, PLAIN, target="9")
+    assert "both" in refusal(tmp_path, PLAIN, target="y", drop=["y"])
+    assert "no feature" in refusal(tmp_path, PLAIN, target="y", drop=["a", "b"])
+
+
+def test_row_names_are_asked_for_or_found(tmp_path):
+    content = "id,a,b\nr,1,2\ns,3,4\nt,5,9\n"
+    table = read(tmp_path, content)
+    assert table.rows == ["r", "s", "t"]
+    assert "'id'" in table.notes[0]
+    assert read(tmp_path, content, target="id").target_name == "id"
+    assert read(tmp_path, content, drop=["1"]).rows is None
+    for mixed in (content.replace("t,", "s,"), content.replace("t,", "7,")):
+        assert "'id' is not numeric" in refusal(tmp_path, mixed)
+    assert "without a name" in refusal(tmp_path, ",a,b\n1,2,3\n1,4,5\n")
+    assert "counts the rows" in read(tmp_path, "k,a\n1,7\n2,8\n3,9\n").notes[0]
+
+
+def test_repeated_names_are_told_apart(tmp_path):
+    content = "a,a,a.2,y\n1,2,3,0\n4,5,7,1\n"
+    table = read(tmp_path, content, target="y")
+    assert table.names == ["a", "a.3", "a.2"]
+    assert "'a'" in table.notes[0]
+    assert "2 columns are called 'a'" in refusal(tmp_path, content, target="a")
+    assert read(tmp_path, content, drop=["a"]).names == ["a.2", "y"]
+
+
+def test_missing_values(tmp_path):
+    content = "a,b,c,y\n1,NA,3,u\n,?,4,v\n5,6,9,u\n7,8,1,\n"
+    message = refusal(tmp_path, content, target="y")
+    assert "1 row without a target" in message
+    assert "'b' (2), 'a' (1)" in message
+    content = content.replace("7,8,1,\n", "7,8,1,\n8,5,2,v\n")
+    dropped = read(tmp_path, content, target="y", impute="drop")
+    np.testing.assert_array_equal(dropped.values, [[5, 6, 9], [8, 5, 2]])
+    assert list(dropped.target) == ["u", "v"]
+    assert "--impute drop" in refusal(tmp_path, content, target="y", impute="median")
+    filled = read(tmp_path, content, drop=["y"], impute="median")
+    np.testing.assert_array_equal(
+        filled.values, [[1, 6, 3], [6, 6, 4], [5, 6, 9], [7, 8, 1], [8, 5, 2]]
+    )
+    assert "3 missing values" in filled.notes[0]
+    assert "'b'" in refusal(tmp_path, "a,b,c\n1,,2\n2,,3\n", impute="median")
+    assert "no row" in refusal(tmp_path, "a,b,c\n1,,2\n2,3,\n", impute="drop")
+    assert "impute" in refusal(tmp_path, PLAIN, impute="mean")
+
+
+REFUSED = {
+    "": "empty",
+    "\n \n": "empty",
+    "a,b\n": "no row",
+    "a,b\n1,2\n": "one row",
+    "a\n1\n2\n": "one feature",
+    "a,b\n1,2\n3\n4,5,6\n": "record 3 has 1 cell where the first has 2 (delimiter comma; 2 such",
+    "a,b\n1,2\n1,2\n": "constant",
+    "a,b,c\n1,x,2\n2,3,4\n": "'b' is not numeric ('x'",
+    "a,b,c\n1,2,x y\n3,4,z\n": "'c' is not numeric",
+    "a,b\n1,1_000\n2,3_000\n": "not numeric ('1_000'",
+    "a,b\n1,٣\n2,٤\n": "not numeric",
+    "a,b\n1,1e999\n2,-inf\n": "'b' (2)",
+    "a;b\n1,234;1\n2,345;7\n": "--decimal comma",
+    "a;b\n1,5;1.5\n2,5;7\n": "--decimal comma",
+    'a,b\n"1,2\n3,4\n': "quoting",
+    "a,b\n1,2\x00\n3,4\n": "not text",
+    "a,b,c\n1,2020-01-01,3\n2,2020-01-02,5\n": "'b' is not numeric",
+    "a,b,c\n1,0x1F,3\n2,0x2F,5\n": "'b' is not numeric",
+}
+
+
+@pytest.mark.parametrize(("content", "words"), REFUSED.items(), ids=map(repr, REFUSED))
+def test_refusals_say_what_is_wrong(tmp_path, content, words):
+    assert words in refusal(tmp_path, content)
+
+
+def test_numbers_are_exactly_those_written(tmp_path):
+    assert read(tmp_path, "a;b\n1,234;1\n2,345;7\n", decimal="comma").values[0, 0] == 1.234
+    assert "point" in refusal(tmp_path, "a;b\n1.5;1\n2;7\n", decimal="comma")
+    assert "not numeric" in refusal(tmp_path, "a;b\n1,5;1\n2,5;7\n", decimal="point")
+    huge = read(tmp_path, "a,b,c\n9007199254740993,9007199254740992,True\n1,2,false\n")
+    assert "'a'" in huge.notes[1]
+    assert "'b'" not in huge.notes[1]
+    np.testing.assert_array_equal(huge.values[:, 2], [1, 0])
+    values = np.random.default_rng(0).normal(size=(4, 3)) * 10.0 ** np.arange(-150, 150, 100)
+    text = "a,b,c\n" + "\n".join(",".join(map(repr, row)) for row in values.tolist())
+    np.testing.assert_array_equal(read(tmp_path, text).values, values)
+
+
+def test_files_that_are_none(tmp_path):
+    for path, words in (
+        ("none.csv", "no file"),
+        ("none.npz", "no file"),
+        ("folder.csv", "folder"),
+        ("t.xlsx", "ending"),
+    ):
+        (tmp_path / "folder.csv").mkdir(exist_ok=True)
+        with pytest.raises(TableError, match=words):
+            read_table(tmp_path / path)
+    for name in ("t.npz", "t.mat", "t.parquet", "t.npz"):
+        for content in (b"", b"nonsense" * 40, b"PK\x03\x04" + bytes(60)):
+            assert "no sound" in refusal(tmp_path, content, name=name)
+
+
+X = np.array([[1.0, 2], [3, 5], [4, 1]])
+
+
+def test_npz(tmp_path):
+    path = tmp_path / "t.npz"
+    np.savez(path, X=X, y=np.array(["u", "v", "u"]), feature_names=np.array(["p", "q"]))
+    table = read_table(path, target="y")
+    assert table.names == ["p", "q"]
+    np.testing.assert_array_equal(table.values, X)
+    assert list(table.target) == ["u", "v", "u"]
+    assert read_table(path).target is None
+    with pytest.raises(TableError, match="no column is called 'z'; there are 'y', 'p', 'q'"):
+        read_table(path, target="z")
+    np.savez(path, a=X, b=X)
+    with pytest.raises(TableError, match=r"one matrix.*'a' \(3, 2\), 'b' \(3, 2\)"):
+        read_table(path)
+    np.savez(path, X=np.array([{}], dtype=object))
+    with pytest.raises(TableError, match="plain arrays"):
+        read_table(path)
+
+
+def test_mat(tmp_path):
+    io, sparse = pytest.importorskip("scipy.io"), pytest.importorskip("scipy.sparse")
+    path = tmp_path / "t.mat"
+    names = np.array(["p", "long name"], dtype=object)
+    for x in (X, sparse.csc_array(X), X.astype("uint8")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            io.savemat(path, {"X": x, "Y": np.array([[1], [2], [1]]), "names": names})
+        table = read_table(path, target="Y")
+        assert table.names == ["p", "long name"]
+        np.testing.assert_array_equal(table.values, X)
+        np.testing.assert_array_equal(table.target, [1, 2, 1])
+
+
+def test_parquet(tmp_path):
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "t.parquet"
+    columns = {
+        "id": ["r", "s", "t"],
+        "a": [1.5, None, 2.0],
+        "b": [True, False, True],
+        "c": [2**53 + 1, None, 3],
+        "y": ["u", "v", None],
+    }
+    polars.DataFrame(columns).write_parquet(path)
+    table = read_table(path, drop=["y"], impute="median")
+    assert table.rows == ["r", "s", "t"]
+    np.testing.assert_array_equal(table.values[:, :2], [[1.5, 1], [1.75, 0], [2, 1]])
+    with pytest.raises(TableError, match=r"1 row without a target; 'a' \(1\), 'c' \(1\)"):
+        read_table(path, target="y")
+    polars.DataFrame({"a": [1, 2], "b": [[1], [2]], "c": [3, 4]}).write_parquet(path)
+    with pytest.raises(TableError, match="'b' is not numeric"):
+        read_table(path)
+
+
+def test_h5ad(tmp_path):
+    anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    obs = pandas.DataFrame({"cell": ["u", "v", "u"], "depth": [1, 2, 3]}, index=["r", "s", "t"])
+    data = anndata.AnnData(X, obs=obs, var=pandas.DataFrame(index=["p", "q"]))
+    data.write_h5ad(tmp_path / "t.h5ad")
+    table = read_table(tmp_path / "t.h5ad", target="cell")
+    assert (table.names, table.rows) == (["p", "q"], ["r", "s", "t"])
+    np.testing.assert_array_equal(table.values, X)
+    assert list(table.target) == ["u", "v", "u"]
