@@ -19,7 +19,7 @@ ARGS ?=
 # A file that an interrupted recipe left half written must not pass for a finished one.
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-min check format docs bench lock clean .venv .venv-min
+.PHONY: help demo test test-all test-min check format docs bench lock clean .venv .venv-min
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ demo: $(VENV)/.stamp ## rank the pixels of the digits 4 and 9; writes demo.png
 
 test: $(VENV)/.stamp ## run the tests
 	$(PY) -m pytest $(ARGS)
+
+test-all: $(VENV)/.stamp ## run the tests, and those that take minutes more
+	JAXFS_TEST_ALL=1 $(PY) -m pytest $(ARGS)
 
 test-min: $(VENV_MIN)/.stamp ## run the tests with the oldest supported versions
 	$(VENV_MIN)/bin/python -m pytest $(ARGS)
