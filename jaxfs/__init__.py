@@ -1,6 +1,7 @@
 """Feature selection in pure JAX: scores and selectors under jit, vmap and grad."""
 
 from jaxfs import adaboost as adaboost
+from jaxfs import distributed as distributed
 from jaxfs import evaluate as evaluate
 from jaxfs import geometry as geometry
 from jaxfs import graphs as graphs

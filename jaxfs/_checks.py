@@ -20,8 +20,13 @@ def fail(name: str, expected: str, got: Any) -> ValueError:
 
 
 def is_traced(x: Any) -> bool:
-    """Whether the value of `x` is unknown here, so that only its shape and dtype can be checked."""
-    return isinstance(x, jax.core.Tracer)
+    """Whether the value of `x` is unknown here, so that only its shape and dtype can be checked.
+
+    It is if traced, and if parts of it are on other hosts.
+    """
+    if isinstance(x, jax.core.Tracer):
+        return True
+    return isinstance(x, jax.Array) and not x.is_fully_addressable
 
 
 def array(x: Any, name: str) -> jax.Array:

@@ -14,24 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import eps, matmul, safe_divide
-
-
-class Moments(NamedTuple):
-    """The classes' priors, means and variances, and the data that give their covariances.
-
-    Samples are sorted by class into blocks of b rows that belong to one class each, the last of a
-    class filled with zeros: products block by block run at the speed of memory, where a product
-    masked by class would repeat the work for every class.
-    """
-
-    blocks: Float[Array, "m b d"]  # samples less the mean of their class
-    shares: Float[Array, "m b"]  # each sample's weight in its class; 0 where there is none
-    label: Int[Array, "m"]  # each block's class
-    priors: Float[Array, "c"]
-    deviations: Float[Array, "c d"]  # class means less the overall mean
-    variances: Float[Array, "c d"]
-    varies: Bool[Array, "d"]
-    finite: Bool[Array, ""]
+from jaxfs.methods._gaussian_moments import Moments, column, products
 
 
 class Groups(NamedTuple):
@@ -45,92 +28,6 @@ class Groups(NamedTuple):
     between: Float[Array, "g c"]
     means: Float[Array, "g d"]
     priors: Float[Array, "g"]  # 0 for a group that is not there
-
-
-def moments(
-    x: Float[Array, "n d"],
-    y: Int[Array, "n"],
-    weights: Float[Array, "n"] | None,
-    num_classes: int,
-) -> Moments:
-    """1/N moments of the classes; a sample of weight zero, or of no class, is as if absent."""
-    weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights
-    source, label, middle = _sorted_blocks(y, weights > 0, num_classes)
-    filled = (source >= 0)[..., None]
-    shares = jnp.where(source >= 0, weights[source], 0)
-    sizes = _by_class(label, jnp.sum(shares, axis=1, keepdims=True), num_classes)[:, 0]
-    priors = sizes / jnp.sum(sizes)
-    shares = safe_divide(shares, jnp.broadcast_to(sizes[label][:, None], shares.shape))
-    # Less a value that the feature takes, so that large means do not cost digits: the median of
-    # three samples, lest it be an outlier.
-    origin = jnp.median(x[middle], axis=0)
-    blocks = jnp.where(filled, x[source] - origin[None, None], 0)
-    means = _by_class(label, products(shares, blocks), num_classes)
-    centred = jnp.where(filled, blocks - means[label][:, None], 0)
-    squares = jnp.sum(shares[..., None] * centred * centred, axis=1)
-    variances = _by_class(label, squares, num_classes)
-    return Moments(
-        blocks=centred,
-        shares=shares,
-        label=label,
-        priors=priors,
-        deviations=means - matmul(priors[None], means),
-        variances=variances,
-        varies=jnp.max(jnp.abs(blocks), axis=(0, 1)) > 0,
-        finite=jnp.all(jnp.isfinite(priors)) & jnp.all(jnp.isfinite(means + variances)),
-    )
-
-
-def _by_class(label: Int[Array, "m"], a: Float[Array, "m d"], num_classes: int):
-    """The sums over the blocks of each class: a product, or for many classes a scatter."""
-    if num_classes > 32:
-        return jax.ops.segment_sum(a, label, num_classes, indices_are_sorted=True)
-    classes = jnp.arange(num_classes, dtype=label.dtype)
-    return matmul((label[None] == classes[:, None]).astype(a.dtype), a)
-
-
-@jax.jit
-def count_varying(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Int[Array, ""]:
-    """How many features take more than one value (NaN is one) in the samples present."""
-    spread = jnp.abs(x - x[jnp.argmax(present)][None])
-    return jnp.sum(jnp.max(jnp.where(present[:, None], spread, 0), axis=0) != 0)
-
-
-def _sorted_blocks(y, present, num_classes: int):
-    """For every place in the blocks its sample, −1 for none; every block's class; three samples."""
-    n, rows = y.shape[0], _block_rows(y.shape[0], num_classes)
-    size = n // rows + num_classes
-    y = jnp.where(present & (y >= 0) & (y < num_classes), y, num_classes).astype(jnp.int32)
-    order = jnp.argsort(y, stable=True).astype(jnp.int32)  # those of no class come last
-    classes = jnp.arange(num_classes, dtype=jnp.int32)
-    counts = jnp.sum(y[None] == classes[:, None], axis=1, dtype=jnp.int32)
-    blocks = -(-counts // rows)
-    ends = jnp.cumsum(blocks)
-    # From a sample's rank in the order to its place.
-    shift = jnp.append(rows * (ends - blocks) - (jnp.cumsum(counts) - counts), rows * size)
-    place = jnp.arange(n, dtype=jnp.int32) + shift[y[order]]
-    source = jnp.full(size * rows, -1, jnp.int32).at[place].set(order, mode="drop")
-    label = jnp.sum(
-        jnp.arange(size, dtype=jnp.int32)[:, None] >= ends[None], axis=1, dtype=jnp.int32
-    )
-    label = jnp.minimum(label, num_classes - 1)
-    last = jnp.maximum(jnp.sum(counts) - 1, 0)
-    return (
-        source.reshape(size, rows),
-        label,
-        order[jnp.stack([jnp.zeros_like(last), last // 2, last])],
-    )
-
-
-def _block_rows(n: int, num_classes: int) -> int:
-    """A power of two up to 128, with few places left empty: less than a block a class."""
-    wanted = n // (8 * num_classes)
-    return 2 ** min(max(wanted.bit_length() - 1, 0), 7)
-
-
-def products(u: Float[Array, "g k"], rows: Float[Array, "g k d"]) -> Float[Array, "g d"]:
-    """u_g @ rows_g."""
-    return jnp.einsum("gk,gkd->gd", u, rows, precision=lax.Precision.HIGHEST)
 
 
 def _shrunk(m: Moments, weights: Float[Array, "g c"], shrinkage) -> Float[Array, "g c"]:
@@ -181,12 +78,6 @@ def group_variances(m: Moments, g: Groups, ridge) -> Float[Array, "g d"]:
     return jnp.where((g.priors > 0)[:, None], variances, 1)
 
 
-def class_rows(m: Moments, i: Int[Array, ""]) -> Float[Array, "c d"]:
-    """The covariance of feature i with every feature, in every class: one pass over the data."""
-    per_block = products(m.shares * column(m.blocks, i), m.blocks)
-    return _by_class(m.label, per_block, m.priors.shape[0])
-
-
 def group_rows(m: Moments, g: Groups, i: Int[Array, ""], own: Float[Array, "c d"]):
     """The same in every group, from those of the classes."""
     weights = g.between * (column(m.deviations, i)[None] - column(g.means, i)[:, None])
@@ -197,13 +88,11 @@ def group_rows(m: Moments, g: Groups, i: Int[Array, ""], own: Float[Array, "c d"
 
 def group_covariances(m: Moments, g: Groups, indices: Int[Array, "k"]) -> Float[Array, "g k k"]:
     """The groups' covariances between a few features."""
-    x, dev, mean = (jnp.take(a, indices, axis=-1) for a in (m.blocks, m.deviations, g.means))
-    per_block = jax.vmap(lambda share, x: matmul(x.T * share[None], x))(m.shares, x)
-    flat = per_block.reshape(per_block.shape[0], -1)
-    own = _by_class(m.label, flat, m.priors.shape[0])
+    dev, mean = (jnp.take(a, indices, axis=-1) for a in (m.deviations, g.means))
+    own = m.data.covariances_among(indices)
     away = dev[None] - mean[:, None]  # (g, c, k)
     scatter = jax.vmap(lambda w, a: matmul(a.T * w[None], a))(g.between, away)
-    return matmul(g.within, own).reshape(scatter.shape) + scatter
+    return jnp.einsum("gc,ckl->gkl", g.within, own, precision=lax.Precision.HIGHEST) + scatter
 
 
 # ---- The incremental Cholesky factor ------------------------------------------------------------
@@ -226,11 +115,6 @@ def empty_factor(variances: Float[Array, "g d"], num_steps: int) -> Factor:
     groups, d = variances.shape
     rows = jnp.zeros((groups, num_steps, d), variances.dtype)
     return Factor(rows, jnp.zeros_like(variances), variances)
-
-
-def column(a: Float[Array, "*b d"], i: Int[Array, ""]) -> Float[Array, "*b"]:
-    """Entry i of the last axis."""
-    return lax.dynamic_index_in_dim(a, i, axis=-1, keepdims=False)
 
 
 def write(rows: Float[Array, "g k d"], newest: Float[Array, "g d"], step) -> Float[Array, "g k d"]:
@@ -264,5 +148,5 @@ def is_copy(m: Moments, variances, row: Float[Array, "d"], i) -> Bool[Array, "d"
     # Not the squares of covariances, which overflow.
     scale = jnp.sqrt(jnp.maximum(column(row, i), 0)) * jnp.sqrt(variances)
     correlation = safe_divide(row, scale)
-    rounding = (8 + m.blocks.shape[0] ** 0.5 + m.blocks.shape[1] ** 0.5) * eps(row.dtype)
+    rounding = (8 + m.data.num_sums) * eps(row.dtype)
     return correlation * correlation >= 1 - rounding

@@ -1,72 +1,28 @@
-"""The criteria GC and GKL and their greedy loops; `gaussian.py` is their face and states them."""
+"""The greedy loops of GC and GKL; `gaussian.py` is their face and states the criteria."""
 
 import functools
-import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import eps, matmul
+from jaxfs._numerics import eps
 from jaxfs._order import first_best
 from jaxfs._types import Selection
 from jaxfs.methods import _gaussian
-from jaxfs.methods._gaussian import Factor, Groups, Moments, column
-
-#: The default ridge, in units of the mean variance of the features that vary, and shrinkage.
-RIDGE, SHRINKAGE = 0.3, 0.3
-
-# ---- The criteria -------------------------------------------------------------------------------
-
-
-def _entropy_constant(size, dtype):
-    """k/2 log 2πe."""
-    return jnp.asarray(size, dtype) * (0.5 * math.log(2 * math.pi * math.e))
-
-
-def _surprise(p: Float[Array, "c"]) -> Float[Array, "c"]:
-    """−log p, and 0 for a class that is not there."""
-    return -jnp.log(jnp.where(p > 0, p, 1))
-
-
-def _compromise(ratio: Float[Array, "c d"], p: Float[Array, "c"]):
-    """Ĩ of eq. 10 from log|Σ*| − log|Σ_y|; and whether every class is at its bound."""
-    bound = _surprise(p)[:, None]
-    gap = 0.5 * ratio
-    clipped = jnp.all((gap >= bound) | (p == 0)[:, None], axis=0)
-    return matmul(p[None], jnp.minimum(gap, bound))[0], clipped
-
-
-def _class_entropy(logdet: Float[Array, "c d"], p: Float[Array, "c"], size):
-    """Σ_y p_y H(f_y): what H̃ has more than Ĩ."""
-    return 0.5 * matmul(p[None], logdet)[0] + _entropy_constant(size, logdet.dtype)
-
-
-def _divergence(logdet, trace, distance, p: Float[Array, "g"], size, objective: str):
-    """The bound of section 3.2.2 less `_prior_constant`, from arrays `(2 pairs, d)`.
-
-    First the classes, then their rests; `trace` is tr(Σ_b⁻¹ Σ_a) and `distance` δᵀ Σ_b⁻¹ δ, b the
-    group and a its partner. The terms of one more feature give the increase of the bound.
-    """
-    there = (p > 0)[:, None]
-    divergence = 0.5 * (trace + distance - _swap(logdet) + logdet - jnp.asarray(size, p.dtype))
-    value = matmul(_swap(p)[None], jnp.where(there, divergence, 0))[0]
-    if objective == "entropy":
-        value = value + 0.5 * matmul(p[None], jnp.where(there, logdet, 0))[0]
-        value = value + jnp.sum(p) * _entropy_constant(size, p.dtype)
-    return value / _num_pairs(p)
-
-
-def _prior_constant(p: Float[Array, "g"]) -> Float[Array, ""]:
-    """−p₁ log p₂ − p₂ log p₁, in the mean over pairs."""
-    return jnp.vdot(p, _surprise(_swap(p))) / _num_pairs(p)
-
-
-def _num_pairs(p: Float[Array, "g"]) -> Float[Array, ""]:
-    return jnp.maximum(jnp.sum(p > 0) // 2, 1).astype(p.dtype)
-
+from jaxfs.methods._gaussian import Factor
+from jaxfs.methods._gaussian_criteria import (
+    class_entropy,
+    compromise,
+    divergence,
+    prior_constant,
+    regularisation,
+    swap,
+)
+from jaxfs.methods._gaussian_moments import Moments, column, moments, products
 
 # ---- Selection ----------------------------------------------------------------------------------
 
@@ -121,13 +77,34 @@ def _independent(f: Factor, variances, priors) -> Bool[Array, "d"]:
     return jnp.all(left | (priors == 0)[:, None], axis=0)
 
 
-@functools.partial(
-    jax.jit, static_argnames=("num_features", "num_classes", "objective", "fallback")
-)
-def gc_select(
-    x, y, ridge, shrinkage, initial, weights, key, *, num_features, num_classes, objective, fallback
-):
-    m, ridge, shrinkage = _model(x, y, ridge, shrinkage, weights, num_classes)
+class Search(NamedTuple):
+    """A greedy search in steps, between which the covariances of the chosen feature are needed.
+
+    `choose(step, carry)` gives the feature and what `absorb(chosen, covariances)` turns, with the
+    feature's covariances in the classes `(c, d)`, into the next carry; `finish(carry)` a Selection.
+    """
+
+    start: Any
+    choose: Callable[[Int[Array, ""], Any], tuple[Int[Array, ""], Any]]
+    absorb: Callable[[Any, Float[Array, "c d"]], Any]
+    finish: Callable[[Any], Selection]
+
+
+def run(search: Search, m: Moments, num_features: int) -> Selection:
+    """All steps, in one loop."""
+
+    def body(step, carry):
+        i, chosen = search.choose(step.astype(jnp.int32), carry)
+        return search.absorb(chosen, m.data.covariances_with(i))
+
+    return search.finish(lax.fori_loop(0, num_features, body, search.start))
+
+
+def gc_search(
+    m: Moments, ridge, shrinkage, initial, key, *, num_features, objective, fallback
+) -> Search:
+    """`key` is for the fallback at random."""
+    ridge, shrinkage = regularisation(m, ridge, shrinkage)
     g = _gaussian.compromise_groups(m, shrinkage)
     variances = _gaussian.group_variances(m, g, ridge)
     total = _gaussian.total_variances(m)
@@ -138,15 +115,14 @@ def gc_select(
             return wilks
         return jax.random.uniform(jax.random.fold_in(key, step), wilks.shape, wilks.dtype)
 
-    def body(step, carry):
-        step = step.astype(jnp.int32)
+    def choose(step, carry):
         search, factor, ratios, entropy, saturated_at = carry
         factor = factor._replace(rows=_gaussian.write(factor.rows, factor.newest, step))
         added = jnp.log(factor.residual)
         gain = added[-2][None] - jnp.concat([added[:-2], added[-1:]])
         ratio = ratios[:, None] + gain  # log|Σ*| − log|Σ|, of the classes and the pooled one
-        value, clipped = _compromise(ratio[:-1], p)
-        own = _class_entropy(added[:-2], p, 1)
+        value, clipped = compromise(ratio[:-1], p)
+        own = class_entropy(added[:-2], p, 1)
         if objective == "entropy":
             value = value + own
         wilks = ratio[-1]
@@ -164,20 +140,41 @@ def gc_select(
         noted = value + entropy if objective == "entropy" else value
         tie = jnp.where(clipped, wilks, -jnp.inf)
         i, search = _choose(search, step, initial, left, goes_on, any_fresh, noted, rank, tie)
-        cov = _gaussian.group_rows(m, g, i, _gaussian.class_rows(m, i))
+        return i, (
+            i,
+            search,
+            factor,
+            ratios + column(gain, i),
+            entropy + column(own, i),
+            saturated_at,
+        )
+
+    def absorb(chosen, own):
+        i, search, factor, *sums = chosen
+        cov = _gaussian.group_rows(m, g, i, own)
         search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, cov[-2], i))
-        factor = _gaussian.extend(factor, i, cov, ridge)
-        return search, factor, ratios + column(gain, i), entropy + column(own, i), saturated_at
+        return search, _gaussian.extend(factor, i, cov, ridge), *sums
+
+    def finish(carry):
+        search, _, _, _, saturated_at = carry
+        return Selection(search.indices, search.objective, saturated_at)
 
     start = (
         _start(m, num_features),
         _gaussian.empty_factor(variances, num_features),
-        jnp.zeros(num_classes + 1, p.dtype),
+        jnp.zeros(p.shape[0] + 1, p.dtype),
         jnp.zeros((), p.dtype),
         jnp.int32(num_features),
     )
-    search, _, _, _, saturated_at = lax.fori_loop(0, num_features, body, start)
-    return Selection(search.indices, search.objective, saturated_at)
+    return Search(start, choose, absorb, finish)
+
+
+@functools.partial(
+    jax.jit, static_argnames=("num_features", "num_classes", "objective", "fallback")
+)
+def gc_select(x, y, ridge, shrinkage, initial, weights, key, *, num_classes, **options):
+    m = moments(x, y, weights, num_classes)
+    return run(gc_search(m, ridge, shrinkage, initial, key, **options), m, options["num_features"])
 
 
 class _Cross(NamedTuple):
@@ -193,34 +190,38 @@ class _Cross(NamedTuple):
     shift: Float[Array, "g d"]  # the difference of the means of E_j under a and b
 
 
-@functools.partial(jax.jit, static_argnames=("num_features", "num_classes", "objective"))
-def gkl_select(x, y, ridge, shrinkage, initial, weights, *, num_features, num_classes, objective):
-    m, ridge, shrinkage = _model(x, y, ridge, shrinkage, weights, num_classes)
+def gkl_search(m: Moments, ridge, shrinkage, initial, *, num_features, objective) -> Search:
+    ridge, shrinkage = regularisation(m, ridge, shrinkage)
     g = _gaussian.one_against_all_groups(m, shrinkage)
     variances = _gaussian.group_variances(m, g, ridge)
     total = _gaussian.total_variances(m)
 
-    def body(step, carry):
-        step = step.astype(jnp.int32)
+    def choose(step, carry):
         search, factor, cross, so_far = carry
         factor = factor._replace(rows=_gaussian.write(factor.rows, factor.newest, step))
         cross = cross._replace(rows=_gaussian.write(cross.rows, cross.newest, step))
         r = factor.residual
         terms = jnp.log(r), cross.spread / r, cross.shift**2 / r
-        gain = _divergence(*terms, g.priors, 1, objective)
+        gain = divergence(*terms, g.priors, 1, objective)
         left = _independent(factor, variances, g.priors) & m.varies & ~search.chosen
         any_left, any_fresh, any_lost = _any(
             left, left & ~search.copies, left & ~jnp.isfinite(gain)
         )
         goes_on = any_left & ~any_lost
         i, search = _choose(search, step, initial, left, goes_on, any_fresh, so_far + gain, gain)
-        rows = _gaussian.class_rows(m, i)
-        whole = _gaussian.total_row(m, i, rows)
+        return i, (step, i, search, factor, cross, so_far + column(gain, i))
+
+    def absorb(chosen, own):
+        step, i, search, factor, cross, so_far = chosen
+        whole = _gaussian.total_row(m, i, own)
         search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, whole, i))
-        cov = _gaussian.group_rows(m, g, i, rows)
+        cov = _gaussian.group_rows(m, g, i, own)
         after = _gaussian.extend(factor, i, cov, ridge)
-        cross = _extend_cross(cross, factor, after.newest, step, i, _swap(cov), ridge)
-        return search, after, cross, so_far + column(gain, i)
+        cross = _extend_cross(cross, factor, after.newest, step, i, swap(cov), ridge)
+        return search, after, cross, so_far
+
+    def finish(carry):
+        return Selection(carry[0].indices, carry[0].objective, jnp.int32(num_features))
 
     k = num_features
     factor = _gaussian.empty_factor(variances, k)
@@ -228,17 +229,16 @@ def gkl_select(x, y, ridge, shrinkage, initial, weights, *, num_features, num_cl
         rows=jnp.zeros_like(factor.rows),
         newest=jnp.zeros_like(variances),
         core=jnp.zeros((variances.shape[0], k, k), variances.dtype),
-        spread=_swap(variances),
-        shift=g.means - _swap(g.means),
+        spread=swap(variances),
+        shift=g.means - swap(g.means),
     )
-    start = (_start(m, k), factor, cross, _prior_constant(g.priors))
-    search = lax.fori_loop(0, k, body, start)[0]
-    return Selection(search.indices, search.objective, jnp.int32(k))
+    return Search((_start(m, k), factor, cross, prior_constant(g.priors)), choose, absorb, finish)
 
 
-def _swap(a: Float[Array, "g *d"]) -> Float[Array, "g *d"]:
-    """Every group's entry for its partner's."""
-    return jnp.roll(a, a.shape[0] // 2, axis=0)
+@functools.partial(jax.jit, static_argnames=("num_features", "num_classes", "objective"))
+def gkl_select(x, y, ridge, shrinkage, initial, weights, *, num_classes, **options):
+    m = moments(x, y, weights, num_classes)
+    return run(gkl_search(m, ridge, shrinkage, initial, **options), m, options["num_features"])
 
 
 def _extend_cross(c: _Cross, f: Factor, row, step, i, cov, floor) -> _Cross:
@@ -252,8 +252,8 @@ def _extend_cross(c: _Cross, f: Factor, row, step, i, cov, floor) -> _Cross:
     u = column(f.rows, i)
     seen = column(c.rows, i)
     bend = seen - jnp.einsum("gkm,gm->gk", c.core, u, precision=lax.Precision.HIGHEST)
-    through = cov - _gaussian.products(u, c.rows)
-    joint = through - _gaussian.products(bend, f.rows)
+    through = cov - products(u, c.rows)
+    joint = through - products(bend, f.rows)
     spread, shift = column(c.spread, i), column(c.shift, i)
     gamma = row / root
     edge = bend / root
@@ -266,60 +266,3 @@ def _extend_cross(c: _Cross, f: Factor, row, step, i, cov, floor) -> _Cross:
         spread=jnp.maximum(c.spread - 2 * gamma * joint + gamma**2 * spread[:, None], floor),
         shift=c.shift - gamma * shift[:, None],
     )
-
-
-# ---- The criterion of a given set ---------------------------------------------------------------
-
-
-def _subset(m: Moments, g: Groups, indices, ridge):
-    """The groups' covariances with the ridge; NaN for an index that is none, as −1."""
-    d = m.varies.shape[0]
-    cov = _gaussian.group_covariances(m, g, jnp.clip(indices, 0, d - 1))
-    eye = jnp.eye(indices.shape[0], dtype=cov.dtype)[None]
-    cov = jnp.where((g.priors > 0)[:, None, None], cov + ridge * eye, eye)
-    return jnp.where(jnp.all((indices >= 0) & (indices < d)) & m.finite, cov, jnp.nan)
-
-
-def _logdet(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
-    sign, logdet = jnp.linalg.slogdet(cov)
-    return jnp.where(sign > 0, logdet, jnp.nan)[:, None]
-
-
-@functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
-def gc_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
-    m, ridge, shrinkage = _model(x, y, ridge, shrinkage, weights, num_classes)
-    g = _gaussian.compromise_groups(m, shrinkage)
-    logdet = _logdet(_subset(m, g, indices, ridge))
-    value, _ = _compromise(logdet[-2][None] - logdet[:-2], m.priors)
-    if objective == "entropy":
-        value = value + _class_entropy(logdet[:-2], m.priors, indices.shape[0])
-    return value[0]
-
-
-@functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
-def gkl_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
-    m, ridge, shrinkage = _model(x, y, ridge, shrinkage, weights, num_classes)
-    g = _gaussian.one_against_all_groups(m, shrinkage)
-    cov = _subset(m, g, indices, ridge)
-    means = jnp.take(g.means, jnp.clip(indices, 0, m.varies.shape[0] - 1), axis=1)
-    delta = (means - _swap(means))[:, :, None]
-    solved = jnp.linalg.solve(cov, jnp.concat([_swap(cov), delta], axis=2))
-    trace = jnp.trace(solved[:, :, :-1], axis1=1, axis2=2)[:, None]
-    distance = jnp.sum(solved[:, :, -1] * delta[:, :, 0], axis=1)[:, None]
-    size = indices.shape[0]
-    value = _divergence(_logdet(cov), trace, distance, g.priors, size, objective)
-    return value[0] + _prior_constant(g.priors)
-
-
-def _model(x, y, ridge, shrinkage, weights, num_classes: int):
-    """The moments, the ridge (a number or the default rule) and the shrinkage.
-
-    Traced values that are out of range could not be refused: they turn into NaN.
-    """
-    m = _gaussian.moments(x, y, weights, num_classes)
-    if ridge is None:
-        varying = jnp.maximum(jnp.sum(m.varies), 1).astype(m.variances.dtype)
-        ridge = RIDGE * jnp.sum(_gaussian.total_variances(m)) / varying
-    ridge = jnp.where(ridge >= 0, ridge, jnp.nan)
-    shrinkage = jnp.where((shrinkage >= 0) & (shrinkage <= 1), shrinkage, jnp.nan)
-    return m, ridge, shrinkage

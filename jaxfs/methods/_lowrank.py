@@ -22,11 +22,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _spectral
 from jaxfs._distances import Points, between, centred, mean_point
 from jaxfs._numerics import atanhc, congruence, eps, matmul, symmetrize
+from jaxfs._shards import Part
 from jaxfs.geometry import spd
 from jaxfs.kernels import rbf
 from jaxfs.linalg import absm, eigh, inv_sqrtm, leading_eigenspace
@@ -46,15 +47,18 @@ def widest() -> Any:
 # ---- A thin factor of a Gaussian kernel ---------------------------------------------------------
 
 
-def feature_points(x: Float[Array, "n d"], w: Float[Array, "n"]) -> Points:
-    """The columns of `x` as points about their centre, so that distances keep their digits."""
+def feature_points(x: Float[Array, "n d"], w: Float[Array, "n"], part: Part, seen) -> Points:
+    """The columns of `x` as points about a centre, so that distances keep their digits.
+
+    The centre is that of the columns `seen`, the same on all devices.
+    """
     columns = jnp.matrix_transpose(x)
-    present = jnp.ones((columns.shape[0],), bool)
-    return centred(columns, w, mean_point(columns, w, present), present)
+    everyone = jnp.ones((seen.shape[0],), bool)
+    return centred(columns, w, mean_point(seen, w, everyone), part.present)
 
 
 def pivots(
-    key: Array, points: Points, w: Float[Array, "n"], sigma: Float[Array, ""], m: int
+    key: Array, points: Points, w: Float[Array, "n"], sigma: Float[Array, ""], m: int, part: Part
 ) -> Int[Array, "m"]:
     """m features whose columns tell most of K: Cholesky with random pivots, in blocks.
 
@@ -70,21 +74,22 @@ def pivots(
     def step(state, at):
         i, key = at
         factor, left = state
-        gumbel = jax.random.gumbel(key, left.shape, left.dtype)
-        chosen = lax.top_k(jnp.log(left) + gumbel, size)[1]
-        columns = _kernel(points, jax.tree.map(lambda a: a[chosen], points), w, sigma)
-        columns = columns - matmul(factor, factor[chosen].T)
-        core = symmetrize(columns[chosen])
+        gumbel = part.mine(jax.random.gumbel(key, (part.total,), left.dtype))
+        chosen, (picks, rows) = part.best(jnp.log(left) + gumbel, size, (points, factor))
+        columns = _kernel(points, picks, w, sigma) - matmul(factor, rows.T)
+        core = symmetrize(_kernel(picks, picks, w, sigma) - matmul(rows, rows.T))
         lift = 1e-4 * jnp.trace(core) / size + 1e-6  # of a diagonal that was 1
         root = jnp.linalg.cholesky(core + lift * jnp.eye(size, dtype=core.dtype))
         new = lax.linalg.triangular_solve(root, columns, transpose_a=True, lower=True)
         factor = lax.dynamic_update_slice(factor, new, (jnp.zeros_like(i), i * size))
         # Never 0 but for those taken: landmarks are distinct even where nothing is left to tell.
         left = jnp.maximum(left - jnp.sum(new * new, axis=1), 1e-12 * jnp.sign(left))
-        return (factor, left.at[chosen].set(0.0)), chosen
+        return (factor, left.at[part.place(chosen)].set(0.0, mode="drop")), chosen
 
-    d = points.level.shape[0]
-    start = jnp.zeros((d, PIVOT_BLOCKS * size), jnp.float32), jnp.ones((d,), jnp.float32)
+    start = (
+        jnp.zeros((part.size, PIVOT_BLOCKS * size), jnp.float32),
+        part.present.astype(jnp.float32),
+    )
     steps = jnp.arange(PIVOT_BLOCKS), jax.random.split(key, PIVOT_BLOCKS)
     return jnp.ravel(lax.scan(step, start, steps)[1])[:m]
 
@@ -95,29 +100,41 @@ def nystrom(
     sigma: Float[Array, ""],
     landmarks: Int[Array, "m"],
     rank: int,
+    part: Part,
 ) -> Float[Array, "d k"]:
     """F of orthogonal columns with F Fᵀ ≈ K: the leading part of C W⁻¹ Cᵀ."""
-    chosen = jax.tree.map(lambda a: a[landmarks], points)
+    chosen = jax.tree.map(lambda a: part.take(a, landmarks), points)
     whiten = _inverse_root(_kernel(chosen, chosen, w, sigma).astype(widest()))
 
     def rows(extend):
         extend = extend.astype(sigma.dtype)
         return lambda block: matmul(_kernel(block, chosen, w, sigma), extend)
 
-    gram = _gram(rows(whiten), points, landmarks.size)
+    gram = _gram(rows(whiten), points, landmarks.size, part)
     vectors, _ = leading_eigenspace(gram, rank)
-    return _by_rows(rows(matmul(whiten, vectors)), points, landmarks.size)
+    factor = _by_rows(rows(matmul(whiten, vectors)), points, landmarks.size)
+    return jnp.where(part.present[:, None], factor, 0.0)
 
 
 def refined(
-    points: Points, w: Float[Array, "n"], sigma: Float[Array, ""], factor: Float[Array, "d k"]
+    points: Points,
+    w: Float[Array, "n"],
+    sigma: Float[Array, ""],
+    factor: Float[Array, "d k"],
+    part: Part,
 ) -> Float[Array, "d k"]:
     """A better factor of K by one pass over all of its rows."""
     # The result depends on the span of V alone: which basis it has is a constant.
-    turn = lax.stop_gradient(jnp.linalg.qr(factor)[1])
+    turn = lax.stop_gradient(part.qr(factor)[1])
     v = jax.lax.linalg.triangular_solve(turn, factor, left_side=False, lower=False)
-    kv = _by_rows(lambda rows: matmul(_kernel(rows, points, w, sigma), v), points, v.shape[0])
-    core = symmetrize(matmul(v.T, kv)).astype(widest())
+
+    def product(others):
+        points_there, v_there = others
+        times = lambda rows: matmul(_kernel(rows, points_there, w, sigma), v_there)  # noqa: E731
+        return _by_rows(times, points, part.size)
+
+    kv = jnp.where(part.present[:, None], part.around(product, (points, v)), 0.0)
+    core = symmetrize(part.sum(matmul(v.T, kv))).astype(widest())
     return matmul(kv, _inverse_root(core).astype(sigma.dtype))
 
 
@@ -131,7 +148,7 @@ def _kernel(a: Points, b: Points, w: Array, sigma: Array) -> Float[Array, "p q"]
     return rbf(between(a, b, w), sigma)
 
 
-def _blocks(points: Points, width: int) -> tuple[Points, Array]:
+def _blocks(points: Points, width: int, present: Bool[Array, "d"]) -> tuple[Points, Array]:
     """Points in blocks whose kernel rows of some width fit, and which are not padding."""
     d = points.level.shape[0]
     number = math.ceil(d / max(1, min(d, BLOCK // width)))
@@ -141,21 +158,23 @@ def _blocks(points: Points, width: int) -> tuple[Points, Array]:
         padded = jnp.pad(a, [(0, number * size - d)] + [(0, 0)] * (a.ndim - 1))
         return padded.reshape(number, size, *a.shape[1:])
 
-    return jax.tree.map(split, points), split(jnp.ones((d,), bool))
+    return jax.tree.map(split, points), split(present)
 
 
 def _by_rows(
     function: Callable[[Points], Array], points: Points, width: int
 ) -> Float[Array, "d k"]:
     """`function` of all points, a block at a time; derivatives compute the blocks anew."""
-    blocks, present = _blocks(points, width)
+    blocks, present = _blocks(points, width, jnp.ones(points.level.shape, bool))
     if present.shape[0] == 1:
         return function(points)
     out = lax.map(jax.checkpoint(function), blocks)
     return out.reshape(-1, out.shape[-1])[: points.level.shape[0]]
 
 
-def _gram(function: Callable[[Points], Array], points: Points, width: int) -> Float[Array, "m m"]:
+def _gram(
+    function: Callable[[Points], Array], points: Points, width: int, part: Part
+) -> Float[Array, "m m"]:
     """FᵀF of the rows F that `function` gives, a block at a time."""
 
     @jax.checkpoint
@@ -164,30 +183,36 @@ def _gram(function: Callable[[Points], Array], points: Points, width: int) -> Fl
         rows = jnp.where(present[:, None], function(points), 0.0).astype(total.dtype)
         return total + matmul(rows.T, rows), None
 
-    start, blocks = jnp.zeros((width, width), widest()), _blocks(points, width)
+    start, blocks = jnp.zeros((width, width), widest()), _blocks(points, width, part.present)
     if blocks[1].shape[0] == 1:
-        return symmetrize(add(start, jax.tree.map(lambda a: a[0], blocks))[0])
-    return symmetrize(lax.scan(add, start, blocks)[0])
+        gram = add(start, jax.tree.map(lambda a: a[0], blocks))[0]
+    else:
+        gram = lax.scan(add, start, blocks)[0]
+    return symmetrize(part.sum(gram))
 
 
 # ---- The joint subspace -------------------------------------------------------------------------
 
 
-@jax.custom_jvp
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def joint_score(
-    f1: Float[Array, "d k"], f2: Float[Array, "d k"], ridge: Float[Array, ""], t: Float[Array, ""]
+    part: Part,
+    f1: Float[Array, "d k"],
+    f2: Float[Array, "d k"],
+    ridge: Float[Array, ""],
+    t: Float[Array, ""],
 ) -> Float[Array, "d"]:
     """diag |D| of F₁F₁ᵀ + ridge·I and F₂F₂ᵀ + ridge·I, exactly, in 2k dimensions.
 
     Outside the span of [F₁ F₂] both kernels are ridge·I and D is 0: with Q an orthonormal basis of
     the span, D = Q D_Q Qᵀ and |D| = Q |D_Q| Qᵀ, where D_Q is the difference of the projections.
     """
-    basis = jnp.linalg.qr(jnp.concat([f1, f2], axis=1))[0]
-    return _inside(basis, f1, f2, ridge, t)
+    basis = part.qr(jnp.concat([f1, f2], axis=1))[0]
+    return _inside(part, basis, f1, f2, ridge, t)
 
 
 @joint_score.defjvp
-def _joint_score_jvp(primals, tangents):
+def _joint_score_jvp(part, primals, tangents):
     """First the change within the span, with Q held fixed; then that of the span itself.
 
     K₁ and K₂ change outside of the span by second order only, and across its border by
@@ -196,25 +221,26 @@ def _joint_score_jvp(primals, tangents):
     """
     f1, f2, ridge, t = primals
     df1, df2, _, _ = tangents
-    basis = jnp.linalg.qr(jnp.concat([f1, f2], axis=1))[0]
-    value, inside = jax.jvp(functools.partial(_inside, basis), primals, tangents)
+    basis = part.qr(jnp.concat([f1, f2], axis=1))[0]
+    value, inside = jax.jvp(functools.partial(_inside, part, basis), primals, tangents)
     basis = _spectral.differentiable_once(basis, (f1, f2))
-    a1, a2 = (_core(basis, f, ridge) for f in (f1, f2))
+    a1, a2 = (_core(part, basis, f, ridge) for f in (f1, f2))
     across = matmul(*_border(a1, a2, t.astype(a1.dtype))).astype(f1.dtype)
-    z = matmul(df1, matmul(f1.T, basis)) - matmul(df2, matmul(f2.T, basis))
-    z = z - matmul(basis, matmul(basis.T, z))
+    inner = lambda a, b: part.sum(matmul(a.T, b))  # noqa: E731
+    z = matmul(df1, inner(f1, basis)) - matmul(df2, inner(f2, basis))
+    z = z - matmul(basis, inner(basis, z))
     return value, inside + 2 * jnp.sum(matmul(z, across) * basis, axis=1)
 
 
-def _inside(basis, f1, f2, ridge, t):
-    a1, a2 = (_core(basis, f, ridge) for f in (f1, f2))
+def _inside(part, basis, f1, f2, ridge, t):
+    a1, a2 = (_core(part, basis, f, ridge) for f in (f1, f2))
     size = absm(spd.difference(a1, a2, t.astype(a1.dtype))).astype(basis.dtype)
     return jnp.sum(matmul(basis, size) * basis, axis=1)
 
 
-def _core(basis, factor, ridge):
+def _core(part, basis, factor, ridge):
     """Qᵀ (F Fᵀ + ridge·I) Q in the widest dtype."""
-    c = matmul(basis.T, factor).astype(widest())
+    c = part.sum(matmul(basis.T, factor)).astype(widest())
     return symmetrize(matmul(c, c.T)) + ridge.astype(c.dtype) * jnp.eye(c.shape[0], dtype=c.dtype)
 
 

@@ -31,7 +31,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar, Selection
-from jaxfs.methods import _gaussian, _gaussian_search
+from jaxfs.methods import _gaussian_criteria, _gaussian_moments, _gaussian_search
 
 OBJECTIVES = ("mi", "entropy")
 FALLBACKS = ("wilks", "random", "stop")
@@ -98,13 +98,11 @@ def gc_select(
     >>> gc_select(x.at[:, 4].set(x[:, 3]), y, 2, num_classes=2).indices[0].item()
     3
     """
-    _checks.option(fallback, "fallback", FALLBACKS)
-    if (key is None) == (fallback == "random"):
-        raise _checks.fail("key", 'given exactly if fallback="random"', key)
-    problem, options = _problem(
+    check_fallback(fallback, key)
+    arguments, options = problem(
         x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
     )
-    return _gaussian_search.gc_select(*problem, key, fallback=fallback, **options)
+    return _gaussian_search.gc_select(*arguments, key, fallback=fallback, **options)
 
 
 def gkl_select(
@@ -128,10 +126,10 @@ def gkl_select(
 
     **Cost** as `gc_select`, with four arrays `(k, C, d)` for one.
     """
-    problem, options = _problem(
+    arguments, options = problem(
         x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
     )
-    return _gaussian_search.gkl_select(*problem, **options)
+    return _gaussian_search.gkl_select(*arguments, **options)
 
 
 def gc_objective(
@@ -154,8 +152,8 @@ def gc_objective(
     **Derivatives** in `x`, `ridge`, `shrinkage` and positive `weights`; where f* and a class tie, a
     subgradient.
     """
-    problem, options = _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights)
-    return _gaussian_search.gc_objective(*problem, **options)
+    arguments, options = _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights)
+    return _gaussian_criteria.gc_objective(*arguments, **options)
 
 
 def gkl_objective(
@@ -170,8 +168,8 @@ def gkl_objective(
     weights: ArrayLike | None = None,
 ) -> Float[Array, ""]:
     """The Kullback–Leibler bound of any set of features, constants included; as `gc_objective`."""
-    problem, options = _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights)
-    return _gaussian_search.gkl_objective(*problem, **options)
+    arguments, options = _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights)
+    return _gaussian_criteria.gkl_objective(*arguments, **options)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -188,7 +186,7 @@ def _model(x, y, num_classes, objective, ridge, shrinkage, weights):
         _checks.number(ridge, "ridge", low=0, scalar=True)
         ridge = jnp.asarray(ridge, x.dtype)
     if shrinkage is None:
-        shrinkage = _gaussian_search.SHRINKAGE if ridge is None else 0.0
+        shrinkage = _gaussian_criteria.SHRINKAGE if ridge is None else 0.0
     _checks.number(shrinkage, "shrinkage", low=0, high=1, scalar=True)
     if weights is not None:
         weights = _checks.weights(weights, "weights", x.shape[0], x.dtype)
@@ -197,7 +195,13 @@ def _model(x, y, num_classes, objective, ridge, shrinkage, weights):
     return x, y, ridge, jnp.asarray(shrinkage, x.dtype), weights, options
 
 
-def _problem(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):
+def check_fallback(fallback: str, key) -> None:
+    _checks.option(fallback, "fallback", FALLBACKS)
+    if (key is None) == (fallback == "random"):
+        raise _checks.fail("key", 'given exactly if fallback="random"', key)
+
+
+def problem(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):
     x, y, ridge, shrinkage, weights, options = _model(
         x, y, num_classes, objective, ridge, shrinkage, weights
     )
@@ -237,7 +241,7 @@ def _check_rank(x, y, weights, k: int, num_classes: int, ridge, shrinkage) -> No
     if any(map(_checks.is_traced, (x, y, weights, ridge, shrinkage))):
         return
     present = jnp.ones(y.shape, bool) if weights is None else weights > 0
-    varying = int(_gaussian.count_varying(x, present))
+    varying = int(_gaussian_moments.count_varying(x, present))
     if k > varying:
         raise _checks.fail("num_features", f"at most {varying}, the features that vary", k)
     if ridge is None or ridge > 0:

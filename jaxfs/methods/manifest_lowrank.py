@@ -5,6 +5,7 @@ plus the ridge, and the rest is exact: outside the span of both factors the kern
 that mean, difference and |D| are those of matrices of twice the rank.
 """
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -13,8 +14,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
+from jaxfs._shards import Part
 from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar, check_bandwidth
-from jaxfs.kernels import coordinate_weights, feature_bandwidth
+from jaxfs.kernels import coordinate_weights, feature_bandwidth, sampled
 from jaxfs.methods._lowrank import (
     BLOCK,
     PIVOT_BLOCKS,
@@ -28,6 +30,9 @@ from jaxfs.methods.manifest import _as_arrays, _two_classes
 
 #: More features than this have too many distances for a bandwidth rule without `sample`.
 MOST_EXACT = 16384
+
+#: So many features give the centre about which all are taken, where no rule looks at others.
+SEEN = 2048
 
 
 def manifest_lowrank_score(
@@ -95,13 +100,10 @@ def manifest_lowrank_score(
     >>> sorted(score.argsort()[-2:].tolist())
     [0, 1]
     """
-    x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
-    d = x1.shape[1]
-    check_bandwidth(bandwidth)
-    _check_sample(bandwidth, d, x1.dtype)
-    options = _options(d, rank, landmarks, refine, ridge, t)
-    bandwidth, ridge, t = _as_arrays((bandwidth, ridge, t), x1.dtype)
-    return _score(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
+    arguments, options = problem(
+        key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
+    )
+    return _score(*arguments, **options)
 
 
 class Cost(NamedTuple):
@@ -154,32 +156,57 @@ def manifest_cost(
 
 
 @functools.partial(jax.jit, static_argnames=("rank", "landmarks", "refine"))
-def _score(key, x1, x2, bandwidth, ridge, t, weights1, weights2, *, rank, landmarks, refine):
+def _score(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
+    d = x1.shape[1]
+    part = Part(d, d)
+    return part_score(part, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
+
+
+def part_score(part, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
+    """The scores of the features that a device has, `x1` and `x2`, among those of all."""
     ridge = jnp.where(ridge >= 0, ridge, jnp.nan)  # a traced one cannot be refused
-    options = {"bandwidth": bandwidth, "rank": rank, "landmarks": landmarks, "refine": refine}
     key1, key2 = jax.random.split(key)
-    f1 = _factor(key1, x1, weights1, **options)
+    f1 = _factor(part, key1, x1, weights1, bandwidth, **options)
     # One after the other, so that the second reuses the first's working memory; never true.
     x2 = jnp.where(f1[0, 0] > 2, jnp.zeros_like(x2), x2)
-    return joint_score(f1, _factor(key2, x2, weights2, **options), ridge, t)
+    return joint_score(part, f1, _factor(part, key2, x2, weights2, bandwidth, **options), ridge, t)
 
 
-def _factor(key, x, weights, *, bandwidth, rank, landmarks, refine):
+def _factor(part, key, x, weights, rule, *, rank, landmarks, refine):
     """The thin factor of one class; NaN without weight, and for (traced) negative weights."""
-    sigma = feature_bandwidth(x, bandwidth, weights=weights)
-    w = coordinate_weights(weights, x.T, "sample")
-    points = feature_points(x, w)
-    d = x.shape[1]
-    chosen = jnp.arange(d) if landmarks == d else pivots(key, points, w, sigma, landmarks)
-    factor = nystrom(points, w, sigma, chosen, rank)
+    columns = jnp.matrix_transpose(x)
+    if isinstance(rule, (Median, Percentile)):
+        sample, rule = rule.sample, dataclasses.replace(rule, sample=None)
+    else:
+        sample = SEEN
+    seen = part.take(columns, jnp.asarray(sampled(part.total, sample), jnp.int32))
+    sigma = feature_bandwidth(jnp.matrix_transpose(seen), rule, weights=weights)
+    w = coordinate_weights(weights, columns, "sample")
+    points = feature_points(x, w, part, seen)
+    if landmarks == part.total:
+        chosen = jnp.arange(part.total, dtype=jnp.int32)
+    else:
+        chosen = pivots(key, points, w, sigma, landmarks, part)
+    factor = nystrom(points, w, sigma, chosen, rank, part)
     for _ in range(refine):
-        factor = refined(points, w, sigma, factor)
+        factor = refined(points, w, sigma, factor, part)
     if weights is None:
         return factor
     return jnp.where(jnp.any(weights > 0) & jnp.all(weights >= 0), factor, jnp.nan)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
+
+
+def problem(key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2):
+    """The arguments of `part_score`, checked, and its options."""
+    x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
+    d = x1.shape[1]
+    check_bandwidth(bandwidth)
+    _check_sample(bandwidth, d, x1.dtype)
+    options = _options(d, rank, landmarks, refine, ridge, t)
+    bandwidth, ridge, t = _as_arrays((bandwidth, ridge, t), x1.dtype)
+    return (key, x1, x2, bandwidth, ridge, t, weights1, weights2), options
 
 
 def _ranks(d: int, rank, landmarks, refine) -> tuple[int, int, int]:

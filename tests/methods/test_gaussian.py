@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import jaxfs
-from jaxfs.methods._gaussian_search import RIDGE, SHRINKAGE
+from jaxfs.methods._gaussian_criteria import RIDGE, SHRINKAGE
 from tests.helpers import assert_close, assert_derivatives, rng
 from tests.methods import gaussian_oracle as oracle
 

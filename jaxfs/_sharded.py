@@ -1,0 +1,136 @@
+"""One data set spread over the devices of a mesh: by features for ManiFeSt, by samples for GC."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+from jaxfs._mapped import check_axes, constrained, placed
+from jaxfs._shards import Part
+from jaxfs._types import ArrayLike, Bandwidth, Median, Scalar, Selection
+from jaxfs.methods import _gaussian_moments, _gaussian_search, gaussian, manifest_lowrank
+
+
+def sharded_manifest_score(
+    key: Array,
+    x1: ArrayLike,
+    x2: ArrayLike,
+    *,
+    rank: int,
+    mesh: Mesh,
+    axis: str,
+    bandwidth: Bandwidth = Median(1.0, sample=2048),
+    ridge: Scalar = 1e-2,
+    t: Scalar = 0.5,
+    landmarks: int | None = None,
+    refine: int | None = None,
+    weights1: ArrayLike | None = None,
+    weights2: ArrayLike | None = None,
+) -> Float[Array, "d"]:
+    """`manifest_lowrank_score` with the features spread over an axis of a mesh.
+
+    Each device has d / devices features, their rows of the kernels and of the factors; what is
+    exchanged are the landmarks, matrices of the size of the rank, and, for `refine`, the factors,
+    which go round from device to device. No device holds all features.
+
+    **Arguments** those of `manifest_lowrank_score`, and `mesh` and `axis`. `x1`, `x2`: `(n, d)`,
+    global arrays sharded over their second axis, or arrays that every process has.
+
+    **Returns** `(d,)`, sharded over `axis` where the devices divide d; the scores of
+    `manifest_lowrank_score` with the same key, to rounding.
+
+    **Cost** of `manifest_lowrank_score`, divided by the number of devices, but for matrices of the
+    size of the landmarks, which all devices decompose alike.
+    """
+    (axis,) = check_axes(mesh, axis)
+    arguments, options = manifest_lowrank.problem(
+        key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
+    )
+    key, x1, x2, *others = arguments
+    d, devices = x1.shape[1], mesh.shape[axis]
+    columns = NamedSharding(mesh, P(None, axis))
+    x1, x2 = (placed(_padded(x, -d % devices, 1), columns) for x in (x1, x2))
+    key, others = jax.tree.map(lambda a: placed(a, NamedSharding(mesh, P())), (key, others))
+    return _manifest_parts(mesh, axis, d, tuple(options.items()), key, x1, x2, *others)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _manifest_parts(mesh, axis, d, options, key, x1, x2, *others):
+    def score(key, x1, x2, *others):
+        part = Part(d, x1.shape[1], axis)
+        return manifest_lowrank.part_score(part, key, x1, x2, *others, **dict(options))
+
+    columns = P(None, axis)
+    specs = (P(), columns, columns, *(P() for _ in others))
+    run = jax.shard_map(score, mesh=mesh, in_specs=specs, out_specs=P(axis), check_vma=False)
+    out = run(key, x1, x2, *others)
+    return out if out.shape[0] == d else constrained(out, mesh, P())[:d]
+
+
+def sharded_gc_select(
+    x: ArrayLike,
+    y: ArrayLike,
+    num_features: int,
+    *,
+    num_classes: int,
+    mesh: Mesh,
+    axis: str,
+    objective: str = "mi",
+    ridge: Scalar | None = None,
+    shrinkage: Scalar | None = None,
+    fallback: str = "wilks",
+    initial: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    key: Array | None = None,
+) -> Selection:
+    """`gc_select` with the samples spread over an axis of a mesh: one sum over devices a step.
+
+    **Arguments** those of `gc_select`, and `mesh` and `axis`. `x` `(n, d)`, `y` and `weights`
+    `(n,)`: global arrays sharded over their first axis, or arrays that every process has.
+
+    **Returns** the `Selection` of `gc_select`, to rounding, on every device. Of arrays that are
+    partly on other hosts the values cannot be checked: it is then as under `jit`.
+
+    **Cost** of `gc_select` for the samples of one device, and the exchange of `(C, d)` numbers for
+    each feature chosen.
+    """
+    (axis,) = check_axes(mesh, axis)
+    gaussian.check_fallback(fallback, key)
+    (x, y, *others, weights), options = gaussian.problem(
+        x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
+    )
+    if weights is None:
+        weights = jnp.ones(x.shape[0], x.dtype)
+    more = -x.shape[0] % mesh.shape[axis]
+    rows = NamedSharding(mesh, P(axis))
+    samples = [placed(_padded(a, more, 0), rows) for a in (x, y, weights)]
+    others = jax.tree.map(lambda a: placed(a, NamedSharding(mesh, P())), (*others, key))
+    options["fallback"] = fallback
+    return _gc_parts(mesh, axis, tuple(options.items()), *samples, *others)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _gc_parts(mesh, axis, options, x, y, weights, *others):
+    options = dict(options)
+    num_classes = options.pop("num_classes")
+
+    def select(x, y, weights, *others):
+        m = _gaussian_moments.moments(x, y, weights, num_classes, axis)
+        search = _gaussian_search.gc_search(m, *others, **options)
+        return _gaussian_search.run(search, m, options["num_features"])
+
+    specs = (P(axis),) * 3 + tuple(P() for _ in others)
+    run = jax.shard_map(select, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)
+    return run(x, y, weights, *others)
+
+
+def _padded(a: Any, more: int, axis: int) -> Any:
+    """With zeros after the last."""
+    if not more:
+        return a
+    widths = [(0, more if i == axis else 0) for i in range(a.ndim)]
+    return jnp.pad(a, widths)

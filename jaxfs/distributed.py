@@ -1,0 +1,17 @@
+"""The same functions over the devices of a mesh, on one host or many.
+
+A mesh is JAX's own, `jax.make_mesh((8,), ("data",))`; with several hosts, call
+`jax.distributed.initialize()` first, in every process. Arrays may be global ones of any sharding
+(`jax.make_array_from_process_local_data`), or NumPy arrays, which must then be the same in every
+process. What is returned are global JAX arrays.
+
+`map_datasets` spreads many data sets, `bucket` and `unbucket` make batches of those of different
+sizes; `sharded_manifest_score` spreads the features of one, `sharded_gc_select` its samples.
+"""
+
+from jaxfs._buckets import Bucket as Bucket
+from jaxfs._buckets import bucket as bucket
+from jaxfs._buckets import unbucket as unbucket
+from jaxfs._mapped import map_datasets as map_datasets
+from jaxfs._sharded import sharded_gc_select as sharded_gc_select
+from jaxfs._sharded import sharded_manifest_score as sharded_manifest_score

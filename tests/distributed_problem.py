@@ -1,0 +1,59 @@
+"""What `test_distributed.py` computes, in its own process and, by `python -m`, in several.
+
+python -m tests.distributed_problem PORT RANK PROCESSES ANSWERS
+"""
+
+import sys
+
+import jax
+import numpy as np
+
+import jaxfs
+from jaxfs import distributed
+
+N, D = 31, 23
+RANK = 4
+
+
+def problem() -> dict[str, np.ndarray]:
+    """Shapes that no number of devices divides."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(2 * N, D))
+    y = np.arange(2 * N) % 2
+    x[y == 1, 3] += 1.5
+    x[y == 1, 5] *= 3
+    sets = generator.normal(size=(2, 7, 12, 6))
+    return {"x": x, "y": y, "sets": sets}
+
+
+def answers(mesh: jax.sharding.Mesh) -> dict[str, np.ndarray]:
+    """Of the distributed functions, on a mesh with the axis "data"."""
+    p = problem()
+    x1, x2 = p["x"][p["y"] == 0], p["x"][p["y"] == 1]
+    key = jax.random.key(3)
+    run = distributed.map_datasets(jaxfs.manifest_score, mesh, batch_size=2, replicate=True)
+    options = {"mesh": mesh, "axis": "data"}
+    score = distributed.sharded_manifest_score(key, x1, x2, rank=RANK, **options)
+    chosen = distributed.sharded_gc_select(p["x"], p["y"], 5, num_classes=2, **options)
+    everywhere = jax.jit(lambda a: a, out_shardings=jax.NamedSharding(mesh, jax.P()))
+    return {
+        "batch": np.asarray(run(*p["sets"])),
+        "score": np.asarray(everywhere(score)),
+        "indices": np.asarray(chosen.indices),
+        "objective": np.asarray(chosen.objective),
+    }
+
+
+def main() -> None:
+    port, rank, processes, path = sys.argv[1:]
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_num_cpu_devices", 2)
+    jax.distributed.initialize(
+        f"127.0.0.1:{port}", int(processes), int(rank), initialization_timeout=60
+    )
+    mesh = jax.make_mesh((len(jax.devices()),), ("data",))
+    np.savez(path, devices=len(jax.devices()), **answers(mesh))
+
+
+if __name__ == "__main__":
+    main()
