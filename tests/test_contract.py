@@ -270,9 +270,9 @@ def test_padding_without_weight_changes_nothing(score, dtype):
 
 
 @every_smooth
-@both_dtypes
-def test_gradients_are_finite_and_padding_has_none(score, dtype):
-    x, labels = data(dtype=dtype), np.repeat([0, 1], N // 2 + 3)
+def test_gradients_are_finite_and_padding_has_none(score):
+    """In float32, where numbers overflow and vanish first."""
+    x, labels = data(dtype="float32"), np.repeat([0, 1], N // 2 + 3)
     rows, weights = padded(x, np.nan)
     total = jax.jit(jax.grad(lambda rows: jnp.sum(score(rows, labels, weights))))
     gradient = total(rows)

@@ -82,13 +82,15 @@ def coverage(x, m: int) -> np.ndarray:
     return np.array(chosen)
 
 
-def choose(method: str, x, classes: int, counts, seed: int) -> list[np.ndarray]:
-    """The features of every count, from standardised training samples."""
+def choose(method: str, x, classes: int, counts, seed: int, width: int) -> list[np.ndarray]:
+    """The features of every count, from standardised training samples of a set of some width."""
     d = x.shape[1]
 
     def trained(**options):
         key = jax.random.key(seed)
-        return [jaxfs.fit_dirichlet_selector(key, x, m, **options).indices for m in counts]
+        # Constant features are never chosen; with them all splits of a set compile once.
+        wide = np.pad(x, [(0, 0), (0, width - d)])
+        return [jaxfs.fit_dirichlet_selector(key, wide, m, **options).indices for m in counts]
 
     def first(order):
         return [order[:m] for m in counts]
@@ -141,6 +143,7 @@ class Split(NamedTuple):
     test: np.ndarray
     y_train: np.ndarray
     y_test: np.ndarray
+    width: int  # with the features that are left out
 
 
 def split(name: str, seed: int) -> Split:
@@ -151,7 +154,7 @@ def split(name: str, seed: int) -> Split:
     varied = np.ptp(x[train], axis=0) > 0
     mean, deviation = x[train].mean(axis=0), x[train].std(axis=0)
     x = ((x - mean) / np.where(varied, deviation, 1))[:, varied].astype(np.float32)
-    return Split(x[train], x[test], y[train], y[test])
+    return Split(x[train], x[test], y[train], y[test], len(varied))
 
 
 def judge(task: str, s: Split, chosen, trees: int, seed: int) -> float:
@@ -172,7 +175,7 @@ def add(done: dict, name: str, seed: int, methods, tasks, trees: int) -> None:
         of = done.setdefault(method, {})
         if "chosen" not in of:
             start = time.perf_counter()
-            chosen = choose(method, s.train, classes, counts, seed)
+            chosen = choose(method, s.train, classes, counts, seed, s.width)
             of["chosen"] = [np.asarray(c).tolist() for c in chosen]
             of["seconds"] = time.perf_counter() - start
         for task in tasks:
