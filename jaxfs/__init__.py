@@ -7,6 +7,7 @@ from jaxfs import geometry as geometry
 from jaxfs import graphs as graphs
 from jaxfs import kernels as kernels
 from jaxfs import linalg as linalg
+from jaxfs import streaming as streaming
 from jaxfs import surrogates as surrogates
 from jaxfs import transport as transport
 from jaxfs._types import Median as Median

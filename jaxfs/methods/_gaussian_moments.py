@@ -1,6 +1,6 @@
 """Means, variances and covariances of the classes: what `_gaussian.py` makes Gaussians from."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,21 @@ class Rows(NamedTuple):
         own = self.by_class(per_block.reshape(per_block.shape[0], -1))
         return own.reshape(-1, *per_block.shape[1:])
 
+    def covariances(self) -> Float[Array, "c d d"]:
+        """All of them, in one pass."""
+
+        def add(total, block):
+            x, share, label = block
+            return total.at[label].add(matmul(x.T * share[None], x)), None
+
+        d = self.blocks.shape[-1]
+        none = jnp.zeros((self.num_classes, d, d), self.blocks.dtype)
+        return lax.scan(add, none, (self.blocks, self.shares, self.label))[0]
+
+    def variances(self) -> Float[Array, "c d"]:
+        squares = self.shares[..., None] * self.blocks * self.blocks
+        return self.by_class(jnp.sum(squares, axis=1))
+
     def by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
         """The sums over the blocks of each class: a product, or for many classes a scatter."""
         if self.num_classes > 32:
@@ -62,10 +77,16 @@ class Covariances(NamedTuple):
         return self.matrices[:, indices[:, None], indices[None, :]]
 
 
+class Elsewhere(NamedTuple):
+    """In place of data that are brought from outside, a feature at a time."""
+
+    num_sums: float
+
+
 class Moments(NamedTuple):
     """The classes' priors, means and variances, and the data that give their covariances."""
 
-    data: Rows | Covariances
+    data: Any  # Rows, Covariances or Elsewhere
     priors: Float[Array, "c"]
     deviations: Float[Array, "c d"]  # class means less the overall mean
     variances: Float[Array, "c d"]
@@ -89,7 +110,7 @@ def moments(
     rows = arranged(x, y, weights, num_classes, axis=axis)
     sizes, means = sizes_and_means(rows)
     centred = about(rows, sizes, means)
-    variances = own_variances(centred)
+    variances = centred.variances()
     return summary(centred, sizes, means, variances, reach(rows))
 
 
@@ -141,18 +162,13 @@ def about(rows: Rows, sizes: Float[Array, "c"], means: Float[Array, "c d"]) -> R
     return rows._replace(blocks=blocks, shares=_shares(rows, sizes))
 
 
-def own_variances(centred: Rows) -> Float[Array, "c d"]:
-    squares = centred.shares[..., None] * centred.blocks * centred.blocks
-    return centred.by_class(jnp.sum(squares, axis=1))
-
-
 def reach(rows: Rows) -> Float[Array, "d"]:
     """How far each feature gets from the origin; 0 for a constant."""
     away = jnp.max(jnp.abs(rows.blocks), axis=(0, 1))
     return away if rows.axis is None else lax.pmax(away, rows.axis)
 
 
-def summary(data: Rows | Covariances, sizes, means, variances, reach) -> Moments:
+def summary(data: Any, sizes, means, variances, reach) -> Moments:
     priors = sizes / jnp.sum(sizes)
     return Moments(
         data=data,

@@ -103,7 +103,10 @@ def quotient(a: Array, b: Array) -> Array:
 
 @functools.partial(jax.jit, static_argnums=3)
 def fisher(x, y, w, num_classes: int) -> Float[Array, "d"]:
-    m = class_moments(x, y, w, num_classes)
+    return fisher_ratio(class_moments(x, y, w, num_classes))
+
+
+def fisher_ratio(m: ClassMoments) -> Float[Array, "d"]:
     return quotient(m.between, m.within)
 
 
@@ -122,7 +125,11 @@ def f_statistic(m: ClassMoments) -> Float[Array, "d"]:
 
 @functools.partial(jax.jit, static_argnums=3)
 def welch(x, y, w, num_classes: int) -> Float[Array, "d"]:
-    m = class_moments(x, y, w, num_classes)
+    return welch_statistic(class_moments(x, y, w, num_classes))
+
+
+def welch_statistic(m: ClassMoments) -> Float[Array, "d"]:
+    """|t| of the first two classes."""
     variance = jnp.sum(m.squares / (m.mass * (m.mass - 1))[:, None], axis=0)
     square = quotient(jnp.square(m.means[0] - m.means[1]), variance)
     return jnp.where(jnp.all(m.mass > 1), safe_sqrt(square), jnp.nan)

@@ -175,24 +175,41 @@ def gkl_objective(
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def _model(x, y, num_classes, objective, ridge, shrinkage, weights):
+def _data(x, y, num_classes, weights):
     x = _checks.real(x, "x", ndim=2)
     if 0 in x.shape:
         raise _checks.fail("x", "(n, d) with n ≥ 1 samples and d ≥ 1 features", f"{x.shape}")
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     y = _checks.labels(y, "y", x.shape[0], num_classes)
-    _checks.option(objective, "objective", OBJECTIVES)
-    if ridge is not None:
-        _checks.number(ridge, "ridge", low=0, scalar=True)
-        ridge = jnp.asarray(ridge, x.dtype)
-    if shrinkage is None:
-        shrinkage = _gaussian_criteria.SHRINKAGE if ridge is None else 0.0
-    _checks.number(shrinkage, "shrinkage", low=0, high=1, scalar=True)
     if weights is not None:
         weights = _checks.weights(weights, "weights", x.shape[0], x.dtype)
     _checks.has_every_class(y, weights, "y", num_classes)
+    return x, y, weights
+
+
+def _model(dtype, num_classes, objective, ridge, shrinkage):
+    """The ridge and the shrinkage as arrays, and the options."""
+    _checks.option(objective, "objective", OBJECTIVES)
+    if ridge is not None:
+        _checks.number(ridge, "ridge", low=0, scalar=True)
+        ridge = jnp.asarray(ridge, dtype)
+    if shrinkage is None:
+        shrinkage = _gaussian_criteria.SHRINKAGE if ridge is None else 0.0
+    _checks.number(shrinkage, "shrinkage", low=0, high=1, scalar=True)
+    num_classes = _checks.integer(num_classes, "num_classes", low=2)
     options: dict[str, Any] = {"num_classes": num_classes, "objective": objective}
-    return x, y, ridge, jnp.asarray(shrinkage, x.dtype), weights, options
+    return ridge, jnp.asarray(shrinkage, dtype), options
+
+
+def settings(d: int, dtype, num_features, num_classes, objective, ridge, shrinkage, initial):
+    """The ridge, the shrinkage and the features to begin with, as arrays; and the options."""
+    ridge, shrinkage, options = _model(dtype, num_classes, objective, ridge, shrinkage)
+    k = _checks.integer(num_features, "num_features", low=1, high=d)
+    start = jnp.full(k, -1, jnp.int32)
+    if initial is not None:
+        given = _indices(initial, "initial", d, most=k)
+        start = start.at[: given.shape[0]].set(given)
+    return (ridge, shrinkage, start), {"num_features": k, **options}
 
 
 def check_fallback(fallback: str, key) -> None:
@@ -202,22 +219,22 @@ def check_fallback(fallback: str, key) -> None:
 
 
 def problem(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):
-    x, y, ridge, shrinkage, weights, options = _model(
-        x, y, num_classes, objective, ridge, shrinkage, weights
+    x, y, weights = _data(x, y, num_classes, weights)
+    given, options = settings(
+        x.shape[1], x.dtype, num_features, num_classes, objective, ridge, shrinkage, initial
     )
-    k = _checks.integer(num_features, "num_features", low=1, high=x.shape[1])
-    _check_rank(x, y, weights, k, num_classes, ridge, shrinkage)
-    start = jnp.full(k, -1, jnp.int32)
-    if initial is not None:
-        given = _indices(initial, "initial", x.shape[1], most=k)
-        start = start.at[: given.shape[0]].set(given)
-    return (x, y, ridge, shrinkage, start, weights), {"num_features": k, **options}
+    ridge, shrinkage, start = given
+    if not any(map(_checks.is_traced, (x, y, weights, ridge, shrinkage))):
+        present = jnp.ones(y.shape, bool) if weights is None else weights > 0
+        varying = int(_gaussian_moments.count_varying(x, present))
+        counts = np.bincount(np.asarray(y)[np.asarray(present)], minlength=num_classes)
+        check_rank(varying, counts, options["num_features"], ridge, shrinkage)
+    return (x, y, ridge, shrinkage, start, weights), options
 
 
 def _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights):
-    x, y, ridge, shrinkage, weights, options = _model(
-        x, y, num_classes, objective, ridge, shrinkage, weights
-    )
+    x, y, weights = _data(x, y, num_classes, weights)
+    ridge, shrinkage, options = _model(x.dtype, num_classes, objective, ridge, shrinkage)
     indices = _indices(indices, "indices", x.shape[1], most=x.shape[1])
     return (x, y, indices, ridge, shrinkage, weights), options
 
@@ -236,18 +253,13 @@ def _indices(value, name: str, d: int, *, most: int) -> Int[Array, "k"]:
     return out.astype(jnp.int32)
 
 
-def _check_rank(x, y, weights, k: int, num_classes: int, ridge, shrinkage) -> None:
-    """What only the values tell, when they are there: enough features that vary, enough samples."""
-    if any(map(_checks.is_traced, (x, y, weights, ridge, shrinkage))):
-        return
-    present = jnp.ones(y.shape, bool) if weights is None else weights > 0
-    varying = int(_gaussian_moments.count_varying(x, present))
+def check_rank(varying: int, counts: np.ndarray, k: int, ridge, shrinkage) -> None:
+    """Enough features that vary, and enough samples; `counts` are those of the classes."""
     if k > varying:
         raise _checks.fail("num_features", f"at most {varying}, the features that vary", k)
     if ridge is None or ridge > 0:
         return
-    counts = np.bincount(np.asarray(y)[np.asarray(present)], minlength=num_classes)
-    have = int(counts.sum()) - num_classes if shrinkage > 0 else int(counts.min()) - 1
+    have = int(counts.sum()) - len(counts) if shrinkage > 0 else int(counts.min()) - 1
     if have < k:
         expected = f"positive to select {k} features, more than the rank {have} of a covariance"
         raise _checks.fail("ridge", expected, f"{float(ridge)}")

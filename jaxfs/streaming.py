@@ -1,0 +1,231 @@
+"""Tables larger than memory: filters, GC and GKL from blocks of rows.
+
+A source (`from_npy`, `from_parquet`, `from_blocks`) is gone through a few times, and never held
+whole. The answers are those of the functions of the same name on the whole table, to rounding;
+their docstrings tell what they mean. Nothing here runs under `jit`: the passes are on the host, the
+arithmetic on the device.
+
+>>> import numpy as np
+>>> def read():
+...     for seed in range(4):
+...         x = np.random.default_rng(seed).normal(size=(50, 3))
+...         yield x, (x[:, 1] > 0).astype(int)
+>>> source = from_blocks(read)
+>>> gc_select(source, 1, num_classes=2).indices.tolist(), int(anova_score(source, 2).argmax())
+([1], 1)
+"""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxfs import _checks
+from jaxfs._blocks import Source as Source
+from jaxfs._blocks import from_blocks as from_blocks
+from jaxfs._blocks import from_npy as from_npy
+from jaxfs._blocks import from_parquet as from_parquet
+from jaxfs._passes import Sums, add_up, average, targets_with
+from jaxfs._types import ArrayLike, Scalar, Selection
+from jaxfs.methods import _gaussian_search, _moments, gaussian
+from jaxfs.methods._gaussian_moments import Covariances, Elsewhere, Moments, Rows, summary
+from jaxfs.methods._gaussian_search import Search
+
+#: Bytes that the classes' covariances may take; beyond, every chosen feature costs a pass.
+MEMORY = 2**30
+
+# ---- Selectors ----------------------------------------------------------------------------------
+
+
+def gc_select(
+    source: Source,
+    num_features: int,
+    *,
+    num_classes: int,
+    objective: str = "mi",
+    ridge: Scalar | None = None,
+    shrinkage: Scalar | None = None,
+    fallback: str = "wilks",
+    initial: ArrayLike | None = None,
+    key: Array | None = None,
+    memory: int = MEMORY,
+) -> Selection:
+    """`jaxfs.gc_select` of a table that does not fit into memory.
+
+    **Arguments** those of `jaxfs.gc_select`, with a `source` for the data, the labels and the
+    weights; and `memory`: where the covariances of all classes, 8·C·d² bytes, take no more, they
+    are computed in one pass, and the search needs no other. Otherwise each chosen feature takes a
+    pass.
+
+    **Returns** `Selection`, as `jaxfs.gc_select`.
+
+    **Cost** two passes and n·d² multiplications, or `num_features` + 2 passes. Memory: `memory`
+    three times, or some O(C k d), and a few blocks.
+    """
+    gaussian.check_fallback(fallback, key)
+    search = functools.partial(_gc, fallback=fallback)
+    settings = (num_features, num_classes, objective, ridge, shrinkage, initial)
+    return _select(source, search, settings, key, memory)
+
+
+def gkl_select(
+    source: Source,
+    num_features: int,
+    *,
+    num_classes: int,
+    objective: str = "entropy",
+    ridge: Scalar | None = None,
+    shrinkage: Scalar | None = None,
+    initial: ArrayLike | None = None,
+    memory: int = MEMORY,
+) -> Selection:
+    """`jaxfs.gkl_select` of a table that does not fit into memory; otherwise as `gc_select`."""
+    settings = (num_features, num_classes, objective, ridge, shrinkage, initial)
+    return _select(source, _gkl, settings, None, memory)
+
+
+def _gc(m, ridge, shrinkage, initial, key, **options) -> Search:
+    return _gaussian_search.gc_search(m, ridge, shrinkage, initial, key, **options)
+
+
+def _gkl(m, ridge, shrinkage, initial, key, **options) -> Search:
+    return _gaussian_search.gkl_search(m, ridge, shrinkage, initial, **options)
+
+
+def _select(source: Source, search: Callable[..., Search], settings, key, memory) -> Selection:
+    dtype = jax.dtypes.canonicalize_dtype(source.dtype)
+    given, options = gaussian.settings(source.num_features, dtype, *settings)
+    c, k = options.pop("num_classes"), options["num_features"]
+    _checks.integer(memory, "memory", low=0)
+    sums = add_up(source, c)
+    gaussian.check_rank(int(np.sum(sums.reach > 0)), sums.sizes, k, *given[:2])
+    terms = (source.rows / 128) ** 0.5 + 128**0.5
+    if 8 * c * source.num_features**2 <= memory:
+        matrices = average(source, sums, Rows.covariances)
+        variances = np.array([np.diagonal(a) for a in matrices])
+        m = _moments_of(sums, variances, Covariances(jnp.asarray(matrices, dtype), terms), dtype)
+        return _all_steps(search, tuple(options.items()), m, *given, key)
+    variances = average(source, sums, Rows.variances)
+    m = _moments_of(sums, variances, Elsewhere(terms), dtype)
+    static = search, tuple(options.items())
+    arguments = (m, *given, key)
+    carry = _start(*static, *arguments)
+    for step in range(k):
+        i, chosen = _choose(*static, *arguments, np.int32(step), carry)
+        own = average(source, sums, Rows.covariances_with, np.int32(i))
+        carry = _absorb(*static, *arguments, chosen, own.astype(dtype))
+    return _finish(*static, *arguments, carry)
+
+
+def _moments_of(sums: Sums, variances, data, dtype) -> Moments:
+    arrays = (sums.sizes / sums.sizes.sum(), sums.means, variances, sums.reach)
+    return summary(data, *(jnp.asarray(a, dtype) for a in arrays))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _all_steps(search, options, m, *given):
+    options = dict(options)
+    return _gaussian_search.run(search(m, *given, **options), m, options["num_features"])
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _start(search, options, m, ridge, shrinkage, initial, key):
+    return search(m, ridge, shrinkage, initial, key, **dict(options)).start
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _choose(search, options, m, ridge, shrinkage, initial, key, step, carry):
+    return search(m, ridge, shrinkage, initial, key, **dict(options)).choose(step, carry)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _absorb(search, options, m, ridge, shrinkage, initial, key, chosen, own):
+    return search(m, ridge, shrinkage, initial, key, **dict(options)).absorb(chosen, own)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _finish(search, options, m, ridge, shrinkage, initial, key, carry):
+    return search(m, ridge, shrinkage, initial, key, **dict(options)).finish(carry)
+
+
+# ---- Filters ------------------------------------------------------------------------------------
+
+
+def fisher_score(source: Source, num_classes: int) -> Float[Array, "d"]:
+    """`jaxfs.fisher_score`, in two passes."""
+    return _moments.fisher_ratio(_class_moments(source, num_classes))
+
+
+def anova_score(source: Source, num_classes: int) -> Float[Array, "d"]:
+    """`jaxfs.anova_score`, in two passes."""
+    return _moments.f_statistic(_class_moments(source, num_classes))
+
+
+def t_score(source: Source, num_classes: int = 2) -> Float[Array, "d"]:
+    """`jaxfs.t_score`, in two passes."""
+    if _checks.integer(num_classes, "num_classes", low=1) != 2:
+        raise _checks.fail("num_classes", "2 for t_score; anova_score takes more", num_classes)
+    return _moments.welch_statistic(_class_moments(source, num_classes))
+
+
+def chi2_score(source: Source, num_classes: int) -> Float[Array, "d"]:
+    """`jaxfs.chi2_score`, in two passes; negative values raise."""
+    sums = add_up(source, _checks.integer(num_classes, "num_classes", low=2))
+    if np.any(sums.low < 0):
+        j = int(np.argmin(sums.low))
+        raise _checks.fail("x", "nonnegative for χ²", f"{sums.low[j]} in feature {j}")
+    m = _scaled(source, sums)
+    share = sums.sizes / sums.sizes.sum()
+    mean = jnp.asarray(share @ sums.means + sums.origin, m.unit.dtype)
+    return _moments.quotient(m.between, mean / m.unit) * m.unit
+
+
+def variance_score(source: Source) -> Float[Array, "d"]:
+    """`jaxfs.variance_score`, in two passes; the targets are not looked at."""
+    m = _scaled(source, add_up(source, None))
+    return m.within / jnp.sum(m.mass) * m.unit * m.unit
+
+
+def pearson_score(source: Source) -> Float[Array, "d"]:
+    """`jaxfs.pearson_score`, in four passes."""
+    r, _, dtype = _correlation(source)
+    return jnp.asarray(np.abs(r), dtype)
+
+
+def f_regression_score(source: Source) -> Float[Array, "d"]:
+    """`jaxfs.f_regression_score`, in four passes; 1 − r² is taken as it is, in float64."""
+    r, mass, dtype = _correlation(source)
+    if mass <= 2:
+        return jnp.full(r.shape, jnp.nan, dtype)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        f = np.where(r == 0, 0.0, np.square(r) / np.maximum(1 - np.square(r), 0) * (mass - 2))
+    return jnp.asarray(np.where(np.isnan(r), np.nan, f), dtype)
+
+
+def _class_moments(source: Source, num_classes: int) -> _moments.ClassMoments:
+    return _scaled(source, add_up(source, _checks.integer(num_classes, "num_classes", low=2)))
+
+
+def _scaled(source: Source, sums: Sums) -> _moments.ClassMoments:
+    """In units of each feature's spread, so that float32 holds what float64 has found."""
+    dtype = jax.dtypes.canonicalize_dtype(source.dtype)
+    squares = average(source, sums, Rows.variances) * sums.sizes[:, None]
+    means = sums.means - (sums.sizes / sums.sizes.sum()) @ sums.means
+    known = np.isfinite(sums.reach) & (sums.reach > 0)
+    unit = np.exp2(np.floor(np.log2(np.where(known, sums.reach, 1.0))))
+    arrays = (sums.sizes, means / unit, squares / unit**2, np.zeros((0, 0)), unit)
+    return _moments.ClassMoments(*(jnp.asarray(a, dtype) for a in arrays))
+
+
+def _correlation(source: Source) -> tuple[np.ndarray, float, np.dtype]:
+    """r, the weight of all samples, and the dtype to answer in."""
+    sums = add_up(source, None)
+    squares = average(source, sums, Rows.variances)[0] * sums.sizes[0]
+    product, square = targets_with(source, sums)
+    scale = np.sqrt(squares * square)
+    r = np.divide(product, scale, out=np.zeros_like(scale), where=scale != 0)
+    r = np.where(np.isnan(product) | np.isnan(scale), np.nan, np.clip(r, -1, 1))
+    return r, float(sums.sizes[0]), jax.dtypes.canonicalize_dtype(source.dtype)
