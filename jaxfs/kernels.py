@@ -6,8 +6,6 @@ stands there, NaN included, does not change a bit of the rest.
 """
 
 import dataclasses
-import functools
-import math
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +16,8 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from jaxfs import _checks
 from jaxfs._distances import across, within
 from jaxfs._numerics import safe_sqrt
-from jaxfs._order import attained, order_statistics, smallest
+from jaxfs._order import attained, order_statistics
+from jaxfs._self_tuning import decay, self_tuning
 from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar, check_bandwidth
 
 # ---- Squared distances --------------------------------------------------------------------------
@@ -280,24 +279,7 @@ def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:
     _checks.number(sigma, "sigma", low=0, scalar=True)
     scale = 2 * jnp.square(jnp.asarray(sigma, d2.dtype))
     scale = jnp.minimum(scale, jnp.finfo(d2.dtype).max)  # where a square overflows, the kernel is 1
-    return _decay(d2, jnp.broadcast_to(scale, (1,) * d2.ndim))
-
-
-@jax.jit
-def _decay(d2: Float[Array, "*s"], scale: Float[Array, "#*s"]) -> Float[Array, "*s"]:
-    """exp(−d2 / scale), and its limit at scale 0.
-
-    The derivative of a quotient squares its divisor, and a squared small scale is 0: so the divisor
-    is the scale in units of itself, 1. Beyond underflow nothing is divided: ∞ times a vanished
-    exponential is NaN in the derivative.
-    """
-    tiny = float(jnp.finfo(d2.dtype).tiny)
-    limit = (scale < tiny) | (d2 > -2 * math.log(tiny) * scale)
-    scale = jnp.where(scale < tiny, 1.0, scale)
-    unit = lax.stop_gradient(scale)
-    quotient = (jnp.where(limit, 0.0, d2) / unit) * (1 / (1 + (scale - unit) / unit))
-    at_limit = jnp.where(d2 > 0, 0.0, 1.0 + lax.stop_gradient(d2))  # 1 at 0, and NaN stays NaN
-    return jnp.where(limit, at_limit, jnp.exp(-quotient))
+    return decay(d2, jnp.broadcast_to(scale, (1,) * d2.ndim))
 
 
 def feature_kernel(
@@ -361,23 +343,4 @@ def self_tuning_affinity(
     present = presence(mask, n)
     if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= k:
         raise _checks.fail("mask", f"true for more than {k} samples", int(jnp.sum(present)))
-    return _self_tuning(k, d2, present)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _self_tuning(k: int, d2: Float[Array, "n n"], present: Bool[Array, "n"]) -> Float[Array, "n n"]:
-    others = present[None, :] & ~jnp.eye(d2.shape[0], dtype=bool)
-    sigma = safe_sqrt(jax.vmap(functools.partial(_local_scale, k))(d2, others))
-    affinity = _decay(d2, sigma[:, None] * sigma[None, :])
-    return jnp.where(present[:, None] & present[None, :], affinity, jnp.zeros_like(affinity))
-
-
-def _local_scale(k: int, d2: Float[Array, "n"], others: Bool[Array, "n"]) -> Float[Array, ""]:
-    """σ_i² of one row."""
-    row = jnp.where(others, lax.stop_gradient(d2), jnp.inf)
-    unknown = jnp.any(jnp.isnan(row))
-    kth = smallest(jnp.where(unknown, jnp.zeros_like(row), row), k)[0][-1]
-    positive = jnp.min(row, where=row > 0, initial=jnp.inf)
-    positive = jnp.where(jnp.isinf(positive), jnp.zeros_like(kth), positive)
-    kth = jnp.where(unknown | jnp.isinf(kth), jnp.nan, jnp.where(kth == 0, positive, kth))
-    return attained(d2, others, kth)
+    return self_tuning(k, d2, present)

@@ -24,6 +24,7 @@ ORDER = (
     "_medoids",
     "_order",
     "_distances",
+    "_self_tuning",
     "_shards",
     "_manhattan",
     "_spectral",

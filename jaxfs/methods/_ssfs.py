@@ -11,8 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from jaxfs._medoids import two_medoids
 from jaxfs._numerics import matmul, safe_divide
 from jaxfs.graphs import nearest_neighbors
-from jaxfs.kernels import self_tuning_affinity, squared_distances
-from jaxfs.methods._laplacian import leading_eigenvectors
+from jaxfs.methods._laplacian import sample_eigenvectors
 from jaxfs.resample import subsample_masks
 from jaxfs.surrogates import models
 from jaxfs.surrogates._common import ResampledScores
@@ -89,10 +88,7 @@ def analysed(x, present, settings: Settings) -> Spectrum:
     if s.standardize:
         size = jnp.sqrt(jnp.sum(present).astype(x.dtype))
         x = size * models.unit_columns(x, present)
-    affinity = self_tuning_affinity(
-        squared_distances(x, mask=present), s.num_neighbors, mask=present
-    )
-    values, vectors = leading_eigenvectors(affinity, s.num_eigenvectors, present)
+    values, vectors = sample_eigenvectors(x, s.num_neighbors, s.num_eigenvectors, present)
     known = known & ~jnp.any(jnp.isnan(values))
     halves = jax.vmap(two_medoids, in_axes=(1, None), out_axes=1)(vectors, present)
     labels = halves.astype(x.dtype) if s.binary else vectors

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxfs.methods import _laplacian
 from jaxfs.methods._laplacian import leading_eigenvectors
 from tests.helpers import assert_close, rng
 
@@ -71,3 +72,31 @@ def test_nan_is_passed_on_and_derivatives_are_zero():
     )
     w[2, 3] = w[3, 2] = np.nan
     assert all(np.all(np.isnan(a)) for a in leading(w, K, np.ones(N, bool)))
+
+
+def test_iteration_finds_what_eigh_finds():
+    """Two groups and a bridge; padding of any content."""
+    x = rng(3).normal(size=(150, 3))
+    x[:60] += 6
+    present = np.arange(150) % 10 != 7
+    x[~present] = np.nan
+    x = np.where(present[:, None], x, 0)
+    values, vectors = jax.jit(_laplacian.sample_eigenvectors, static_argnums=(1, 2))(
+        x, 2, 4, present
+    )
+    got, iterated = jax.jit(_laplacian.iterated_eigenvectors, static_argnums=(1, 2))(
+        x, 2, 4, present
+    )
+    np.testing.assert_allclose(got, values, atol=1e-7)
+    np.testing.assert_allclose(iterated, vectors, atol=1e-5)
+    assert np.all(iterated[~present] == 0)
+
+
+def test_many_samples_are_iterated(monkeypatch):
+    x = jnp.asarray(rng(4).normal(size=(60, 2)))
+    everyone = jnp.ones(60, bool)
+    expected = _laplacian.sample_eigenvectors(x, 2, 3, everyone)
+    monkeypatch.setattr(_laplacian, "LARGE", 50)
+    got = _laplacian.sample_eigenvectors(x, 2, 3, everyone)
+    assert not np.array_equal(got[0], expected[0])
+    np.testing.assert_allclose(got[0], expected[0], atol=1e-7)
