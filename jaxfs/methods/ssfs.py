@@ -90,9 +90,9 @@ def ssfs(
 
     **Derivatives** none: results are constants.
 
-    **Cost** O(n² p + n³) for the graph; beyond 8192 samples its affinities are not held but computed
-    anew, for some dozens of products of O(n² p), in memory for some rows. "diverse" O(np) for each of
-    the 2048 features; for the models see `surrogates`.
+    **Cost** O(n² p + n³) for the graph; beyond 8192 samples its affinities are not held but
+    computed anew, for some dozens of products of O(n² p), in memory for some rows. "diverse" O(np)
+    for each of the 2048 features; for the models see `surrogates`.
 
     **Reference** Segal, Lindenbaum and Jaffe, *Spectral self-supervised feature selection*, 2024,
     Algorithms 1 and 2. "leading", "logistic" scoring and "continuous" are its ablations (section
