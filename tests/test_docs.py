@@ -17,11 +17,13 @@ PAGES = DOCS / "pages"
 #: Modules with a reference of their own, beside the names of `jaxfs` itself.
 MODULES = {
     "adaboost",
+    "distributed",
     "evaluate",
     "geometry",
     "graphs",
     "kernels",
     "linalg",
+    "streaming",
     "surrogates",
     "transport",
 }
