@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from jaxfs import _checks
@@ -58,13 +59,14 @@ class Source:
         for block in self._read():
             x, y, *weights = (np.asarray(a) for a in block)
             if x.dtype.kind in "iub":
-                x = x.astype(np.float32)
+                x = x.astype(jax.dtypes.canonicalize_dtype(np.float64))
             if x.ndim != 2 or x.dtype not in (np.float32, np.float64) or x.shape[1] == 0:
                 expected = "(x, y) or (x, y, weights), x (n, d) of float32 or float64"
                 raise _checks.fail("a block", expected, f"x of shape {x.shape}, dtype {x.dtype}")
-            for a in (y, *weights):
+            for what, a in zip(("label", "weight"), (y, *weights), strict=False):
                 if a.shape != (len(x),):
-                    raise _checks.fail("a block", f"one label for each of {len(x)} rows", a.shape)
+                    expected = f"one {what} for each of {len(x)} rows"
+                    raise _checks.fail("a block", expected, f"shape {a.shape}")
             if len(x):
                 yield x, y, weights[0] if weights else None
 
@@ -107,18 +109,24 @@ def from_npy(
     x = _mapped(path)
     if x.ndim != 2:
         raise _checks.fail(os.fspath(path), "a matrix (n, d)", f"shape {x.shape}")
-    y, weights = (_mapped(a) if isinstance(a, (str, os.PathLike)) else a for a in (y, weights))
-    labels = np.asarray(y)
-    if labels.shape != x.shape[:1]:
-        raise _checks.fail("y", f"of shape ({len(x)},), one label a sample", labels.shape)
-    size = _block_rows(x.shape[1], x.dtype.itemsize) if rows is None else rows
-    size = min(_checks.integer(size, "rows", low=1), max(1, len(x)))
+    n, d = x.shape
+    columns = []
+    for name, what, column in (("y", "label", y), ("weights", "weight", weights)):
+        if column is None:
+            continue
+        column = np.asarray(_mapped(column) if isinstance(column, (str, os.PathLike)) else column)
+        if column.shape != (n,):
+            raise _checks.fail(name, f"of shape ({n},), one {what} a sample", f"{column.shape}")
+        columns.append(column)
+    size = _block_rows(d, max(4, x.dtype.itemsize)) if rows is None else rows
+    size = min(_checks.integer(size, "rows", low=1), max(1, n))
+    del x
 
     def read() -> Iterator[tuple[np.ndarray, ...]]:
-        for start in range(0, len(x), size):
+        for start in range(0, n, size):
             part = slice(start, start + size)
-            more = () if weights is None else (np.asarray(weights[part]),)
-            yield (np.asarray(x[part]), labels[part], *more)
+            # Mapped anew and copied: the pages of one mapping would stay in memory.
+            yield (np.array(_mapped(path)[part]), *(column[part] for column in columns))
 
     return Source(read, size)
 
@@ -171,7 +179,7 @@ def from_parquet(
             if codes is not None:
                 y = np.array([codes[value] for value in block[target]], np.int64)
             x = block.select(features).to_numpy()
-            yield x.astype(np.float64 if x.dtype.kind != "f" else x.dtype), y
+            yield x, y
 
     return Source(read, size)
 
@@ -180,8 +188,8 @@ def _mapped(path: str | os.PathLike[str]) -> np.ndarray:
     """A `.npy` file that is not read until it is looked at."""
     name = os.fspath(path)
     try:
-        return np.load(name, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
+        return np.lib.format.open_memmap(name, mode="r")
+    except (ValueError, EOFError) as error:
         with Path(name).open("rb") as file:
             promised = _promised_bytes(file)
         have = Path(name).stat().st_size

@@ -1,5 +1,6 @@
 """A score of many data sets, spread over the devices of a mesh; and how arrays get to a mesh."""
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def map_datasets(
     - `batch_size`: at most so many at a time are computed side by side (`vmap`) on a device. More
       need more memory, and on a CPU are hardly faster.
     - `replicate`: whether every device gets all answers, so that `numpy.asarray` works on every
-      host. Otherwise they stay where they were computed.
+      host. Otherwise they stay where they were computed, if the devices divide their number.
 
     **Returns** a function. It takes the arrays of `score` with an axis more in front, over the data
     sets, or lists of arrays of one shape; and answers with that axis in front, in order. Any number
@@ -53,11 +54,15 @@ def map_datasets(
     batch_size = _checks.integer(batch_size, "batch_size", low=1)
     replicate = _checks.flag(replicate, "replicate")
     devices = math.prod(mesh.shape[name] for name in axes)
-    spread = NamedSharding(mesh, P(axes))
+    spread, whole = NamedSharding(mesh, P(axes)), NamedSharding(mesh, P())
 
     def several(*arrays):
-        each = jax.tree.leaves(arrays)[0].shape[0]
-        return lax.map(lambda a: score(*a), arrays, batch_size=_even(each, batch_size))
+        each = arrays[0].shape[0]
+        size = _even(each, batch_size)
+        # Whole batches: a remainder would be compiled apart.
+        arrays = tuple(_filled(a, math.ceil(each / size) * size) for a in arrays)
+        out = lax.map(lambda a: score(*a), arrays, batch_size=size)
+        return jax.tree.map(lambda a: a[:each], out)
 
     everywhere = jax.shard_map(
         several, mesh=mesh, in_specs=P(axes), out_specs=P(axes), check_vma=False
@@ -79,11 +84,10 @@ def map_datasets(
         if len(numbers) != 1:
             raise _checks.fail("arrays", "of as many data sets each", sorted(numbers))
         number = numbers.pop()
-        each = math.ceil(number / devices)
-        if not any(isinstance(a, jax.Array) for a in arrays):  # then filling up costs nothing
-            size = _even(each, batch_size)
-            each = math.ceil(each / size) * size
-        return run(number, *(placed(_filled(a, each * devices), spread) for a in arrays))
+        if number % devices:  # an array that is spread some way cannot be added to
+            arrays = [placed(a, whole) if isinstance(a, jax.Array) else a for a in arrays]
+        full = math.ceil(number / devices) * devices
+        return run(number, *(placed(_filled(a, full), spread) for a in arrays))
 
     return mapped
 
@@ -101,7 +105,10 @@ def _batch(a: Any, place: int) -> Any:
         if len(shapes) > 1:
             expected = "data sets of one shape; `bucket` pads samples, and parts by features"
             raise _checks.fail(name, expected, " and ".join(map(str, sorted(shapes)[:3])))
-        a = np.stack([np.asarray(one) for one in a]) if a else np.zeros(0)
+        if any(isinstance(one, jax.Array) for one in a):
+            a = jnp.stack(a)
+        else:
+            a = np.stack([np.asarray(one) for one in a]) if a else np.zeros(0)
     if not isinstance(a, jax.Array):
         a = np.asarray(a)
     if a.ndim == 0 or a.shape[0] == 0:
@@ -120,13 +127,23 @@ def _filled(a: Any, number: int) -> Any:
 
 def placed(a: Any, sharding: NamedSharding) -> Array:
     """`a` on the mesh; of an array of this host alone only the values can go to others."""
-    here = isinstance(a, jax.Array) and a.is_fully_addressable
-    if not here or sharding.is_fully_addressable:
+    spread = isinstance(a, jax.Array) and _checks.is_traced(a)
+    if spread or sharding.is_fully_addressable:
         return jax.device_put(a, sharding)
     if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
-        data = jax.device_put(np.asarray(jax.random.key_data(a)), sharding)
+        data = placed(np.asarray(jax.random.key_data(a)), sharding)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(a))
-    return jax.device_put(np.asarray(a), sharding)
+    a = np.asarray(a)
+    # `device_put` would send all of it round to see whether it is the same everywhere.
+    return jax.make_array_from_callback(a.shape, sharding, lambda part: a[part])
+
+
+def on_host() -> contextlib.AbstractContextManager[Any]:
+    """Where arrays of NumPy wait until they are spread: not on the first device of the mesh."""
+    try:
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+    except RuntimeError:  # there is none
+        return contextlib.nullcontext()
 
 
 def constrained(a: Array, mesh: Mesh, spec: P) -> Array:

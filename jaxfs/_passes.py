@@ -1,7 +1,9 @@
 """Moments of the classes from passes over blocks of rows.
 
-Sums over a block are taken on the device about an origin that is a sample, those over blocks on the
-host in float64: neither large offsets nor many rows cost digits.
+Sums over a block are taken on the device about an origin among the samples, those over blocks on
+the host in float64: neither large offsets nor many rows cost digits. All classes have one origin:
+what is constant in a class has a spread of rounding, where the functions that see the whole table
+have 0.
 """
 
 import functools
@@ -22,9 +24,11 @@ class Sums(NamedTuple):
 
     origin: np.ndarray  # (d,)
     sizes: np.ndarray  # (c,), the weight of each class
+    counts: np.ndarray  # (c,), its samples of positive weight
     means: np.ndarray  # (c, d), less the origin
     reach: np.ndarray  # (d,), the largest distance from it
     low: np.ndarray  # (d,), the smallest values
+    unit: np.ndarray  # (d,), a power of two near that, so that squares do not overflow
     by_class: bool  # or all samples as one class, and the targets are numbers
 
 
@@ -34,11 +38,15 @@ def add_up(source: Source, num_classes: int | None) -> Sums:
     d = source.num_features
     origin: np.ndarray | None = None
     sizes, sums, reach, low = np.zeros(c), np.zeros((c, d)), np.zeros(d), np.full(d, np.inf)
+    counts = np.zeros(c, int)
     for block in _coded(source, num_classes):
         if origin is None:
             if not np.any(block.weights > 0):
                 continue
-            origin = np.array(block.x[np.argmax(block.weights > 0)])
+            here = np.flatnonzero(block.weights > 0)
+            three = block.x[here[[0, len(here) // 2, -1]]]
+            origin = np.median(three, axis=0).astype(source.dtype)  # lest it be an outlier
+        counts += np.bincount(block.y[block.weights > 0], minlength=c)
         size, total, away, least = (np.asarray(a, np.float64) for a in _first(block, origin, c))
         sizes, sums = sizes + size, sums + total
         reach, low = np.maximum(reach, away), np.minimum(low, least)
@@ -47,37 +55,55 @@ def add_up(source: Source, num_classes: int | None) -> Sums:
     if np.any(sizes == 0):
         expected = f"such that each of {c} classes has samples"
         raise _checks.fail("y", expected, f"none of {int(np.argmin(sizes))}")
-    return Sums(origin, sizes, sums / sizes[:, None], reach, low, num_classes is not None)
+    limits = np.finfo(jax.dtypes.canonicalize_dtype(source.dtype))
+    known = np.isfinite(reach) & (reach > 0)
+    size = np.clip(np.where(known, reach, 1.0), 16 * float(limits.tiny), float(limits.max) / 16)
+    unit = np.exp2(np.floor(np.log2(size)))
+    means = sums / sizes[:, None]
+    return Sums(origin, sizes, counts, means, reach, low, unit, num_classes is not None)
 
 
-def average(source: Source, sums: Sums, function: Callable[..., jax.Array], *more) -> np.ndarray:
+def average(
+    source: Source, sums: Sums, function: Callable[..., jax.Array], *more, unit=None
+) -> np.ndarray:
     """Over each class, of what `function(rows, *more)` sums over its samples, less their mean.
 
-    `function` is a method of `Rows` or a function of them; jitted once for all sources of a shape.
+    `function` is a method of `Rows`; features are taken in a `unit`, 1 by default.
     """
     c = len(sums.sizes)
-    means = sums.means.astype(source.dtype)
-    out: Any = 0.0
+    unit = np.ones(source.num_features) if unit is None else unit
+    given = [(a / unit).astype(source.dtype) for a in (sums.origin, sums.means)]
+    out: Any = None
     for block in _coded(source, c if sums.by_class else None):
-        out = out + np.asarray(_later(block, sums.origin, means, function, *more), np.float64)
-    return out / sums.sizes.reshape(-1, *[1] * (np.ndim(out) - 1))
+        block = block._replace(x=block.x / unit.astype(source.dtype))
+        new = np.asarray(_later(block, *given, function, *more))
+        out = new.astype(np.float64) if out is None else np.add(out, new, out=out)
+    out /= sums.sizes.reshape(-1, *[1] * (out.ndim - 1))
+    return out
 
 
 def targets_with(source: Source, sums: Sums) -> tuple[np.ndarray, float]:
-    """Σ w (x − mean)(y − mean of y) for every feature, and Σ w (y − mean)²: two more passes."""
+    """Σ w (x − mean)(y − mean of y) for every feature, in its unit, and Σ w (y − mean)².
+
+    Two more passes.
+    """
     mass: Any = 0.0
     total: Any = 0.0
     for block in source:
+        if block.y.dtype.kind not in "fiub":
+            raise _checks.fail("y", "numbers", f"dtype {block.y.dtype}")
         w = block.weights.astype(np.float64)
         mass, total = mass + w.sum(), total + w @ np.where(w > 0, block.y, 0)
     centre = total / mass
     means = sums.means.astype(source.dtype)
+    unit = sums.unit.astype(source.dtype)
     product, square = np.zeros(source.num_features), 0.0
     for block in source:
         there = block.weights > 0
         target = np.where(there, block.y - centre, 0).astype(source.dtype)
         x = np.where(there[:, None], block.x, sums.origin[None])
-        product += np.asarray(_product(x, target * block.weights, sums.origin, means), np.float64)
+        w = target * block.weights
+        product += np.asarray(_product(x, w, sums.origin, means, unit), np.float64)
         square += float(block.weights.astype(np.float64) @ np.square(target, dtype=np.float64))
     return product, square
 
@@ -115,5 +141,6 @@ def _later(block: Block, origin, means, function, *more):
 
 
 @jax.jit
-def _product(x, target, origin, means):
-    return jnp.matmul(target[None], x - (origin + means[0])[None], precision="highest")[0]
+def _product(x, target, origin, means, unit):
+    away = (x - (origin + means[0])[None]) / unit[None]
+    return jnp.matmul(target[None], away, precision="highest")[0]

@@ -5,11 +5,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from jaxfs._mapped import check_axes, constrained, placed
+from jaxfs import _checks
+from jaxfs._mapped import check_axes, constrained, on_host, placed
 from jaxfs._shards import Part
 from jaxfs._types import ArrayLike, Bandwidth, Median, Scalar, Selection
 from jaxfs.methods import _gaussian_moments, _gaussian_search, gaussian, manifest_lowrank
@@ -43,17 +45,19 @@ def sharded_manifest_score(
     **Returns** `(d,)`, sharded over `axis` where the devices divide d; the scores of
     `manifest_lowrank_score` with the same key, to rounding.
 
+    **Derivatives** as those of `manifest_lowrank_score`.
+
     **Cost** of `manifest_lowrank_score`, divided by the number of devices, but for matrices of the
-    size of the landmarks, which all devices decompose alike.
+    size of the landmarks, and of devices · 2 `rank` × 2 `rank`, which all devices decompose alike.
     """
-    (axis,) = check_axes(mesh, axis)
-    arguments, options = manifest_lowrank.problem(
-        key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
-    )
+    _check_axis(mesh, axis)
+    with on_host():
+        arguments, options = manifest_lowrank.problem(
+            key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
+        )
     key, x1, x2, *others = arguments
-    d, devices = x1.shape[1], mesh.shape[axis]
-    columns = NamedSharding(mesh, P(None, axis))
-    x1, x2 = (placed(_padded(x, -d % devices, 1), columns) for x in (x1, x2))
+    d = x1.shape[1]
+    x1, x2 = (_spread(x, 1, mesh, axis) for x in (x1, x2))
     key, others = jax.tree.map(lambda a: placed(a, NamedSharding(mesh, P())), (key, others))
     return _manifest_parts(mesh, axis, d, tuple(options.items()), key, x1, x2, *others)
 
@@ -98,16 +102,15 @@ def sharded_gc_select(
     **Cost** of `gc_select` for the samples of one device, and the exchange of `(C, d)` numbers for
     each feature chosen.
     """
-    (axis,) = check_axes(mesh, axis)
+    _check_axis(mesh, axis)
     gaussian.check_fallback(fallback, key)
-    (x, y, *others, weights), options = gaussian.problem(
-        x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
-    )
+    with on_host():
+        (x, y, *others, weights), options = gaussian.problem(
+            x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
+        )
     if weights is None:
-        weights = jnp.ones(x.shape[0], x.dtype)
-    more = -x.shape[0] % mesh.shape[axis]
-    rows = NamedSharding(mesh, P(axis))
-    samples = [placed(_padded(a, more, 0), rows) for a in (x, y, weights)]
+        weights = np.ones(x.shape[0], x.dtype)
+    samples = [_spread(a, 0, mesh, axis) for a in (x, y, weights)]
     others = jax.tree.map(lambda a: placed(a, NamedSharding(mesh, P())), (*others, key))
     options["fallback"] = fallback
     return _gc_parts(mesh, axis, tuple(options.items()), *samples, *others)
@@ -128,9 +131,19 @@ def _gc_parts(mesh, axis, options, x, y, weights, *others):
     return run(x, y, weights, *others)
 
 
-def _padded(a: Any, more: int, axis: int) -> Any:
-    """With zeros after the last."""
-    if not more:
-        return a
-    widths = [(0, more if i == axis else 0) for i in range(a.ndim)]
-    return jnp.pad(a, widths)
+def _check_axis(mesh: Mesh, axis: str) -> None:
+    if not isinstance(axis, str):
+        raise _checks.fail("axis", "the name of one axis of the mesh", repr(axis))
+    check_axes(mesh, axis)
+
+
+def _spread(a: Any, dimension: int, mesh: Mesh, axis: str) -> Array:
+    """Along an axis of the mesh, with zeros after the last where its devices do not divide it."""
+    more = -a.shape[dimension] % mesh.shape[axis]
+    if more:
+        widths = [(0, more if i == dimension else 0) for i in range(a.ndim)]
+        if _checks.is_traced(a):
+            a = jnp.pad(placed(a, NamedSharding(mesh, P())), widths)
+        else:
+            a = np.pad(np.asarray(a), widths)
+    return placed(a, NamedSharding(mesh, P(*[None] * dimension, axis)))

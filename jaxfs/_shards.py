@@ -82,11 +82,13 @@ class Part(NamedTuple):
             return function(tree)
         number = lax.axis_size(self.axis)
         ring = [(i, (i + 1) % number) for i in range(number)]
-        out = function(tree)
-        for _ in range(number - 1):
+
+        def turn(_, state):
+            tree, out = state
             tree = jax.tree.map(lambda a: lax.ppermute(a, self.axis, ring), tree)
-            out = out + function(tree)
-        return out
+            return tree, out + function(tree)
+
+        return lax.fori_loop(1, number, turn, (tree, function(tree)))[1]
 
     def qr(self, a: Float[Array, "size k"]) -> tuple[Float[Array, "size k"], Float[Array, "k k"]]:
         """Of the whole matrix, by rows: first every device's part, then their triangles."""

@@ -62,13 +62,12 @@ def gc_select(
 
     **Returns** `Selection`, as `jaxfs.gc_select`.
 
-    **Cost** two passes and n·d² multiplications, or `num_features` + 2 passes. Memory: `memory`
+    **Cost** two passes and n·d² multiplications, or `num_features` + 1 passes. Memory: `memory`
     three times, or some O(C k d), and a few blocks.
     """
     gaussian.check_fallback(fallback, key)
-    search = functools.partial(_gc, fallback=fallback)
     settings = (num_features, num_classes, objective, ridge, shrinkage, initial)
-    return _select(source, search, settings, key, memory)
+    return _select(source, _gc, settings, {"fallback": fallback}, key, memory)
 
 
 def gkl_select(
@@ -84,7 +83,7 @@ def gkl_select(
 ) -> Selection:
     """`jaxfs.gkl_select` of a table that does not fit into memory; otherwise as `gc_select`."""
     settings = (num_features, num_classes, objective, ridge, shrinkage, initial)
-    return _select(source, _gkl, settings, None, memory)
+    return _select(source, _gkl, settings, {}, None, memory)
 
 
 def _gc(m, ridge, shrinkage, initial, key, **options) -> Search:
@@ -95,13 +94,14 @@ def _gkl(m, ridge, shrinkage, initial, key, **options) -> Search:
     return _gaussian_search.gkl_search(m, ridge, shrinkage, initial, **options)
 
 
-def _select(source: Source, search: Callable[..., Search], settings, key, memory) -> Selection:
+def _select(source, search: Callable[..., Search], settings, more, key, memory) -> Selection:
     dtype = jax.dtypes.canonicalize_dtype(source.dtype)
     given, options = gaussian.settings(source.num_features, dtype, *settings)
+    options.update(more)
     c, k = options.pop("num_classes"), options["num_features"]
     _checks.integer(memory, "memory", low=0)
     sums = add_up(source, c)
-    gaussian.check_rank(int(np.sum(sums.reach > 0)), sums.sizes, k, *given[:2])
+    gaussian.check_rank(int(np.sum(sums.reach != 0)), sums.counts, k, *given[:2])
     terms = (source.rows / 128) ** 0.5 + 128**0.5
     if 8 * c * source.num_features**2 <= memory:
         matrices = average(source, sums, Rows.covariances)
@@ -115,7 +115,9 @@ def _select(source: Source, search: Callable[..., Search], settings, key, memory
     carry = _start(*static, *arguments)
     for step in range(k):
         i, chosen = _choose(*static, *arguments, np.int32(step), carry)
-        own = average(source, sums, Rows.covariances_with, np.int32(i))
+        own = np.zeros((c, source.num_features))
+        if step < k - 1 and bool(m.finite):  # after the last nothing is chosen, nor beside NaN
+            own = average(source, sums, Rows.covariances_with, np.int32(i))
         carry = _absorb(*static, *arguments, chosen, own.astype(dtype))
     return _finish(*static, *arguments, carry)
 
@@ -175,7 +177,7 @@ def chi2_score(source: Source, num_classes: int) -> Float[Array, "d"]:
     """`jaxfs.chi2_score`, in two passes; negative values raise."""
     sums = add_up(source, _checks.integer(num_classes, "num_classes", low=2))
     if np.any(sums.low < 0):
-        j = int(np.argmin(sums.low))
+        j = int(np.nanargmin(sums.low))
         raise _checks.fail("x", "nonnegative for χ²", f"{sums.low[j]} in feature {j}")
     m = _scaled(source, sums)
     share = sums.sizes / sums.sizes.sum()
@@ -196,7 +198,10 @@ def pearson_score(source: Source) -> Float[Array, "d"]:
 
 
 def f_regression_score(source: Source) -> Float[Array, "d"]:
-    """`jaxfs.f_regression_score`, in four passes; 1 − r² is taken as it is, in float64."""
+    """`jaxfs.f_regression_score`, in four passes.
+
+    1 − r² is taken as it is: of float32 data, a nearly perfect fit has an F of few digits.
+    """
     r, mass, dtype = _correlation(source)
     if mass <= 2:
         return jnp.full(r.shape, jnp.nan, dtype)
@@ -212,18 +217,17 @@ def _class_moments(source: Source, num_classes: int) -> _moments.ClassMoments:
 def _scaled(source: Source, sums: Sums) -> _moments.ClassMoments:
     """In units of each feature's spread, so that float32 holds what float64 has found."""
     dtype = jax.dtypes.canonicalize_dtype(source.dtype)
-    squares = average(source, sums, Rows.variances) * sums.sizes[:, None]
+    unit = sums.unit
+    squares = average(source, sums, Rows.variances, unit=unit) * sums.sizes[:, None]
     means = sums.means - (sums.sizes / sums.sizes.sum()) @ sums.means
-    known = np.isfinite(sums.reach) & (sums.reach > 0)
-    unit = np.exp2(np.floor(np.log2(np.where(known, sums.reach, 1.0))))
-    arrays = (sums.sizes, means / unit, squares / unit**2, np.zeros((0, 0)), unit)
+    arrays = (sums.sizes, means / unit, squares, np.zeros((0, 0)), unit)
     return _moments.ClassMoments(*(jnp.asarray(a, dtype) for a in arrays))
 
 
 def _correlation(source: Source) -> tuple[np.ndarray, float, np.dtype]:
     """r, the weight of all samples, and the dtype to answer in."""
     sums = add_up(source, None)
-    squares = average(source, sums, Rows.variances)[0] * sums.sizes[0]
+    squares = average(source, sums, Rows.variances, unit=sums.unit)[0] * sums.sizes[0]
     product, square = targets_with(source, sums)
     scale = np.sqrt(squares * square)
     r = np.divide(product, scale, out=np.zeros_like(scale), where=scale != 0)

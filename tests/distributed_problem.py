@@ -26,6 +26,18 @@ def problem() -> dict[str, np.ndarray]:
     return {"x": x, "y": y, "sets": sets}
 
 
+def padded(x, y):
+    """With two samples of NaN that have no weight, as many as four devices need."""
+    x = np.concatenate([x, np.full((2, D), np.nan)])
+    return x, np.append(y, [0, 1]), np.repeat([1.0, 0.0], [2 * N, 2])
+
+
+def of_this_process(a: np.ndarray, mesh: jax.sharding.Mesh) -> jax.Array:
+    rank, number = jax.process_index(), jax.process_count()
+    mine = np.split(a, number)[rank]
+    return jax.make_array_from_process_local_data(jax.NamedSharding(mesh, jax.P("data")), mine)
+
+
 def answers(mesh: jax.sharding.Mesh) -> dict[str, np.ndarray]:
     """Of the distributed functions, on a mesh with the axis "data"."""
     p = problem()
@@ -34,10 +46,15 @@ def answers(mesh: jax.sharding.Mesh) -> dict[str, np.ndarray]:
     run = distributed.map_datasets(jaxfs.manifest_score, mesh, batch_size=2, replicate=True)
     options = {"mesh": mesh, "axis": "data"}
     score = distributed.sharded_manifest_score(key, x1, x2, rank=RANK, **options)
-    chosen = distributed.sharded_gc_select(p["x"], p["y"], 5, num_classes=2, **options)
+    x, y, weights = padded(p["x"], p["y"])
+    if jax.process_count() > 1:  # each process has a part of the samples
+        x, y, weights = (of_this_process(a, mesh) for a in (x, y, weights))
+    chosen = distributed.sharded_gc_select(x, y, 5, num_classes=2, weights=weights, **options)
+    batch = p["sets"].copy()
+    batch[0, 0] = np.nan  # whose answers are NaN, and no one else's
     everywhere = jax.jit(lambda a: a, out_shardings=jax.NamedSharding(mesh, jax.P()))
     return {
-        "batch": np.asarray(run(*p["sets"])),
+        "batch": np.asarray(run(*batch)),
         "score": np.asarray(everywhere(score)),
         "indices": np.asarray(chosen.indices),
         "objective": np.asarray(chosen.objective),

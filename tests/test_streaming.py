@@ -7,6 +7,7 @@ import pytest
 
 import jaxfs
 from jaxfs import streaming
+from jaxfs.methods import _gaussian_search
 from tests.helpers import assert_close, rng
 
 N, D = 90, 12
@@ -96,12 +97,46 @@ def test_filters(name, dtype):
     np.testing.assert_allclose(got, expected, rtol=1e-3 if dtype == "float32" else 1e-9, atol=1e-12)
 
 
-def test_nan_reaches_its_own_feature():
+@pytest.mark.parametrize("scale", [1e20, 1e-23])
+@pytest.mark.parametrize("name", ["anova_score", "pearson_score"])
+def test_squares_that_float32_does_not_hold(name, scale):
+    x, y = table("float32")
+    source = in_blocks(((x - 50) * scale).astype("float32"), y)
+    given = [3] if name == "anova_score" else []
+    exact = getattr(jaxfs, name)(
+        (x - 50).astype("float64"), y, **({"num_classes": 3} if given else {})
+    )
+    got = np.asarray(getattr(streaming, name)(source, *given))
+    others = np.arange(D) != 7
+    np.testing.assert_allclose(got[others], exact[others], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("memory", [2**20, 0], ids=["covariances", "passes"])
+def test_nan_reaches_its_own_feature(memory):
     x, y = table()
     x[60, 4] = np.nan
     got = streaming.anova_score(in_blocks(x, y), 3)
     assert np.flatnonzero(np.isnan(got)).tolist() == [4]
-    assert np.all(streaming.gc_select(in_blocks(x, y), 3, num_classes=3).indices == -1)
+    chosen = streaming.gc_select(in_blocks(x, y), 11, num_classes=3, memory=memory)
+    assert np.all(chosen.indices == -1)
+
+
+def test_small_weights_are_samples_all_the_same():
+    x, y = table()
+    weights = np.full(N, 1 / N)
+    options = {"num_classes": 3, "ridge": 0.0}
+    got = streaming.gc_select(in_blocks(x, y, weights), 3, **options)
+    expected = jaxfs.gc_select(x, y, 3, weights=weights, **options)
+    np.testing.assert_array_equal(got.indices, expected.indices)
+
+
+def test_a_second_call_compiles_nothing(monkeypatch):
+    x, y = table()
+    streaming.gc_select(in_blocks(x, y), 2, num_classes=3)
+    traced = []
+    monkeypatch.setattr(_gaussian_search, "run", lambda *a: traced.append(a))
+    streaming.gc_select(in_blocks(x, y), 2, num_classes=3)
+    assert not traced
 
 
 # ---- Files --------------------------------------------------------------------------------------
@@ -138,6 +173,12 @@ def test_a_file_that_ends_early(tmp_path):
     whole = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "x.npy").write_bytes(whole[:-100])
     with pytest.raises(ValueError, match=rf"of {len(whole)} bytes by its header, got \d+: it ends"):
+        streaming.from_npy(tmp_path / "x.npy", y)
+    np.save(tmp_path / "x.npy", x)
+    with pytest.raises(ValueError, match=r"weights must be of shape \(90,\), one weight a sample"):
+        streaming.from_npy(tmp_path / "x.npy", y, weights=np.ones(N + 1))
+    (tmp_path / "x.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"x\.npy cannot be read as \.npy"):
         streaming.from_npy(tmp_path / "x.npy", y)
     (tmp_path / "x.npy").write_bytes(b"no numbers")
     with pytest.raises(ValueError, match=r"x\.npy cannot be read as \.npy"):
@@ -178,6 +219,8 @@ def test_mistakes_are_named():
         ValueError, match=r"num_features must be at most 11, the features that vary"
     ):
         streaming.gc_select(in_blocks(x, y), 12, num_classes=3)
+    with pytest.raises(ValueError, match=r"y must be numbers, got dtype <U"):
+        streaming.pearson_score(in_blocks(x, y.astype(str)))
     with pytest.raises(ValueError, match=r"one label for each of 90 rows"):
         streaming.from_blocks(lambda: [(x, y[:4])])
     with pytest.raises(

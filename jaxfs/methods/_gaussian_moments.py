@@ -183,8 +183,10 @@ def summary(data: Any, sizes, means, variances, reach) -> Moments:
 @jax.jit
 def count_varying(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Int[Array, ""]:
     """How many features take more than one value (NaN is one) in the samples present."""
-    spread = jnp.abs(x - x[jnp.argmax(present)][None])
-    return jnp.sum(jnp.max(jnp.where(present[:, None], spread, 0), axis=0) != 0)
+    there = present[:, None]
+    low = jnp.min(jnp.where(there, x, jnp.inf), axis=0)
+    high = jnp.max(jnp.where(there, x, -jnp.inf), axis=0)
+    return jnp.sum((high != low) | ~jnp.isfinite(high))
 
 
 def _sorted_blocks(y, present, num_classes: int):

@@ -56,8 +56,8 @@ def sample_eigenvectors(
 ) -> tuple[Float[Array, "k"], Float[Array, "n k"]]:
     """`leading_eigenvectors` of the self-tuning affinity of samples, however many they are.
 
-    **Numerics** up to `LARGE` samples exact. Beyond, subspace iteration to residuals of √eps; pairs
-    that have not converged after 100 rounds are NaN.
+    **Numerics** up to `LARGE` samples exact. Beyond, subspace iteration to residuals of √eps, or as
+    they are after 100 rounds.
 
     **Cost** beyond, O(n² p) for each of some dozens of products, and memory for some rows.
     """
@@ -84,6 +84,6 @@ def iterated_eigenvectors(x, num_neighbors: int, number: int, present: Bool[Arra
     found = leading_eigenpairs(
         jax.random.key(0), times, x.shape[0], number, dtype=x.dtype, max_iterations=100
     )
-    known = (jnp.arange(number) < jnp.sum(present) - 1) & found.converged
+    known = jnp.arange(number) < jnp.sum(present) - 1
     w, u = jnp.where(known, found.values, jnp.nan), jnp.where(known[None], found.vectors, jnp.nan)
     return jnp.clip(3 - w, 0, 2), jnp.where(present[:, None], u, jnp.zeros_like(u))

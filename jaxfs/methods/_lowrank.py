@@ -241,7 +241,12 @@ def _inside(part, basis, f1, f2, ridge, t):
 def _core(part, basis, factor, ridge):
     """Qᵀ (F Fᵀ + ridge·I) Q in the widest dtype."""
     c = part.sum(matmul(basis.T, factor)).astype(widest())
-    return symmetrize(matmul(c, c.T)) + ridge.astype(c.dtype) * jnp.eye(c.shape[0], dtype=c.dtype)
+    core = symmetrize(matmul(c, c.T)) + ridge.astype(c.dtype) * jnp.eye(c.shape[0], dtype=c.dtype)
+    if part.axis is None:
+        return core
+    # Directions of padding, where a rank near d has some: any kernel there, the same for both.
+    outside = jnp.where(part.present[:, None], 0.0, lax.stop_gradient(basis))
+    return core + part.sum(matmul(outside.T, outside)).astype(c.dtype)
 
 
 def _border(a1, a2, t):
