@@ -25,7 +25,8 @@ class Namespace(NamedTuple):
         # Without x64 JAX would make 32 bits of 64.
         wide = jax.enable_x64(True) if self.is_jax else contextlib.nullcontext()
         with wide:
-            return self.xp.asarray(values, device=self.device)
+            # A copy: PyTorch would share the memory of an array that must not be written.
+            return self.xp.asarray(np.array(values), device=self.device)
 
     def columns(self, x: Any, indices: np.ndarray) -> Any:
         """Some columns of one of its arrays."""
