@@ -30,6 +30,7 @@ os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_FLAGS]).s
 os.environ.setdefault("MPLBACKEND", "Agg")  # pictures are written, never shown
 
 import jax  # noqa: E402
+import pytest  # noqa: E402
 import threadpoolctl  # noqa: E402
 from jaxtyping import install_import_hook  # noqa: E402
 
@@ -44,6 +45,18 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Shapes in the annotations of the private arithmetic are checked at every call, under pytest only.
 # Public functions check their own arguments: a type checker in front would hide their messages.
 install_import_hook(["jaxfs._numerics", "jaxfs._spectral", "jaxfs._functions"], "beartype.beartype")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one score side by side: one worker has them, and compiles that score once."""
+    seen: dict[object, int] = {}
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        score = id(given.get("score", given.get("select")))
+        return seen.setdefault(item.path, len(seen)), seen.setdefault((item.path, score), len(seen))
+
+    items.sort(key=place)
 
 
 _finished = 0
