@@ -5,6 +5,7 @@ The libraries that read them are imported when they are needed. Files are data: 
 """
 
 import importlib
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -26,6 +27,8 @@ _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
 )
+#: What pandas calls an index without a name in Parquet.
+_INDEX = re.compile(r"__index_level_\d+__")
 #: Arrays so called hold the names of the measurements.
 _NAMES = frozenset({"names", "feature_names", "columns", "var_names", "features"})
 #: Of several matrices, one so called holds the measurements.
@@ -46,7 +49,12 @@ def parquet(path: Path) -> Columns:
         frame = polars.read_parquet(path)
     except (polars.exceptions.PolarsError, OSError) as error:
         raise TableError(f"the file is no sound Parquet file ({_first_line(error)})") from error
-    return _from_arrays(_polars_columns(frame, polars), frame.height)
+    index = [name for name in frame.columns if _INDEX.fullmatch(name)]
+    found = _from_arrays(_polars_columns(frame.drop(index), polars), frame.height)
+    if index:
+        found.rows = ["/".join(map(str, row)) for row in frame.select(index).iter_rows()]
+        found.notes.append("the index that pandas stored names the rows and is no feature")
+    return found
 
 
 def _polars_columns(frame: Any, polars: Any) -> Iterable[tuple[str, np.ndarray]]:

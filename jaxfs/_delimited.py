@@ -8,6 +8,8 @@ import csv
 import gzip
 import io
 import itertools
+import re
+import zlib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -26,8 +28,11 @@ _BOMS = (
 )
 #: How many records are looked at to find the delimiter.
 _SAMPLE = 20
-#: A first row of so many numbers that only grow may be names (wavelengths, times) or values.
-_MONOTONE = 8
+#: So many numbers that only grow (wavelengths, times) or that all differ (numbered genes) may be
+#: names.
+_MANY = 8
+#: `1.234` or `1.234.567`, as German writes thousands.
+_POINTED_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", re.ASCII)
 
 
 def read(
@@ -45,9 +50,10 @@ def read(
     - `delimiter`: `"auto"`, a character, or `comma`, `semicolon`, `tab`, `pipe`, `space`.
     - `header`: `"yes"`, `"no"` or `"auto"`: the first row holds names if a name of `wanted` is in
       it, or if it holds no number, or if text in it stands above numbers. A first row of numbers
-      that could as well be names is refused.
+      that could as well be names is refused; where none is found, a note says so.
     - `decimal`: `"point"`, `"comma"` or `"auto"`: commas are decimal if at least one of them cannot
-      set thousands apart and no number of the table has a point.
+      set thousands apart and no number of the table has a point. Points that may set thousands
+      apart are refused between semicolons, as German writes both.
     - `wanted`: names the caller will ask for.
     """
     text, notes = _decode(path)
@@ -61,6 +67,7 @@ def read(
         raise TableError("the file is empty")
     while rows and len(rows) > 1 and not any(cell.strip() for cell in rows[-1]):
         rows.pop()
+    _cut_the_last_delimiter(rows, notes)
     short = _row_names_without_a_name(rows)
     if short:
         rows[0] = ["", *rows[0]]
@@ -70,7 +77,12 @@ def read(
     body = rows[1:] if named else rows
     if not body:
         raise TableError("the table holds names but no row of values")
-    columns = _settle_decimals(list(zip(*body, strict=True)), names, decimal, notes)
+    if not named and header == "auto":
+        notes.append("no row of names was found: the first row is read as values")
+    columns = list(zip(*body, strict=True))
+    if mark == ";" and decimal == "auto":
+        _refuse_pointed_thousands(columns, names)
+    columns = _settle_decimals(columns, names, decimal, notes)
     return _columns.from_strings(columns, names, named=named, notes=notes)
 
 
@@ -80,7 +92,7 @@ def _decode(path: Path) -> tuple[str, list[str]]:
     if path.suffix.lower() == ".gz":
         try:
             data = gzip.decompress(data)
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, EOFError, ValueError, zlib.error) as error:
             raise TableError(f"the file is no sound gzip file ({error})") from error
     encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
     notes = []
@@ -141,6 +153,15 @@ def _detect(text: str) -> str:
     return chosen
 
 
+def _cut_the_last_delimiter(rows: list[list[str]], notes: list[str]) -> None:
+    """Rows that end in a delimiter have an empty cell more than the names: it is no column."""
+    body = rows[1:]
+    longer = {len(row) for row in body} == {len(rows[0]) + 1}
+    if longer and not any(row[-1].strip() for row in body):
+        rows[1:] = [row[:-1] for row in body]
+        notes.append("every row but the first ends in a delimiter: no column was made of it")
+
+
 def _row_names_without_a_name(rows: list[list[str]]) -> bool:
     """R's `write.table`: one name fewer than columns, and a first column that names the rows.
 
@@ -195,15 +216,32 @@ def _all_numbers(cells: Sequence[str]) -> bool:
 
 
 def _counts(numbers: list[str], body: list[list[str]]) -> bool:
-    """Whether numbers look like names: 0, 1, 2, …, or many that grow as no other row's do."""
+    """Whether numbers look like names: 0, 1, 2, …, or what they are is true of no other row.
+
+    Many that only grow; whole numbers that all differ.
+    """
     values = [float(cell.replace(",", ".")) for cell in numbers]
     steps = {b - a for a, b in itertools.pairwise(values)}
     if len(values) >= 3 and steps == {1.0}:
         return True
-    if len(values) < _MONOTONE or not _monotone(values):
-        return False
-    second = [cell for cell in body[0] if _columns.is_number(cell)] if body else []
-    return not _monotone([float(cell) for cell in second])
+    if len(values) >= _MANY and _monotone(values):
+        second = [cell for cell in body[0] if _columns.is_number(cell)] if body else []
+        return not _monotone([float(cell) for cell in second])
+    return _all_differ(numbers) and bool(body) and not any(map(_like_names, body))
+
+
+def _like_names(row: list[str]) -> bool:
+    """Whole numbers beside text; where there are many, all different."""
+    numbers = list(filter(_columns.is_number, row))
+    return all(map(_is_whole, numbers)) and (len(numbers) < _MANY or _all_differ(numbers))
+
+
+def _all_differ(cells: list[str]) -> bool:
+    return len(set(cells)) == len(cells) > 1 and all(map(_is_whole, cells))
+
+
+def _is_whole(cell: str) -> bool:
+    return cell.strip().lstrip("+-").isdecimal()
 
 
 def _monotone(values: list[float]) -> bool:
@@ -239,6 +277,25 @@ def _settle_decimals(
         tuple(cell.replace(",", ".") for cell in cells) if j in commas else cells
         for j, cells in enumerate(columns)
     ]
+
+
+def _refuse_pointed_thousands(columns: list[tuple[str, ...]], names: list[str]) -> None:
+    """`1.234` beside `987`, and no other point in the column: a decimal point or a thousand."""
+    for name, cells in zip(names, columns, strict=True):
+        numbers = {cell.strip() for cell in cells if _columns.is_number(cell)}
+        pointed = {cell for cell in numbers if "." in cell}
+        plain = numbers - pointed
+        may = all(map(_POINTED_THOUSANDS.fullmatch, pointed))
+        if (
+            pointed
+            and plain
+            and may
+            and all(_is_whole(c) and len(c.lstrip("+-")) <= 3 for c in plain)
+        ):
+            raise TableError(
+                f"column {quote(name)} writes {quote(min(pointed))}, a decimal point or a "
+                "thousand: say --decimal point, or remove the points"
+            )
 
 
 def _is_comma_column(cells: Sequence[str]) -> bool:
