@@ -5,6 +5,7 @@ The libraries that read them are imported when they are needed. Files are data: 
 """
 
 import importlib
+import math
 import re
 import zipfile
 import zlib
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxfs import _memory
 from jaxfs._columns import EXACT, Columns, TableError, listed, numbered, quote
 
 #: What NumPy raises when an archive is none, or is damaged, or holds objects or one bare array.
@@ -29,6 +31,8 @@ _BROKEN = (
 )
 #: What pandas calls an index without a name in Parquet.
 _INDEX = re.compile(r"__index_level_\d+__")
+#: The matrix as it stands, as columns, and as what a method takes.
+_COPIES = 3
 #: Arrays so called hold the names of the measurements.
 _NAMES = frozenset({"names", "feature_names", "columns", "var_names", "features"})
 #: Of several matrices, one so called holds the measurements.
@@ -103,7 +107,17 @@ def mat(path: Path) -> Columns:
 
 
 def _dense(array: Any) -> Any:
-    return array.toarray() if hasattr(array, "toarray") else array
+    """A sparse matrix with its zeros, if there is room for them; anything else as it is."""
+    if not hasattr(array, "toarray"):
+        return array
+    need, free = 8 * _COPIES * math.prod(array.shape), _memory.free()
+    if need > free:
+        n, d = array.shape
+        raise TableError(
+            f"with its zeros the sparse matrix of {n} rows and {d} columns needs about "
+            f"{_memory.readable(need)}, and {_memory.readable(free)} are free: keep fewer columns"
+        )
+    return array.toarray()
 
 
 def _cells(array: Any) -> np.ndarray:

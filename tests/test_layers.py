@@ -87,6 +87,7 @@ ORDER = (
     "_buckets",
     "_sharded",
     "distributed",
+    "_memory",
     "estimators._arrays",
     "estimators._cost",
     "estimators._progress",

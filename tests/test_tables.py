@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
+from jaxfs import _memory
 from jaxfs._columns import TableError
 from jaxfs._tables import read_table
 
@@ -266,7 +267,7 @@ def test_npz(tmp_path):
         read_table(path)
 
 
-def test_mat(tmp_path):
+def test_mat(tmp_path, monkeypatch):
     io, sparse = pytest.importorskip("scipy.io"), pytest.importorskip("scipy.sparse")
     path = tmp_path / "t.mat"
     names = np.array(["p", "long name"], dtype=object)
@@ -278,6 +279,10 @@ def test_mat(tmp_path):
         assert table.names == ["p", "long name"]
         np.testing.assert_array_equal(table.values, X)
         np.testing.assert_array_equal(table.target, [1, 2, 1])
+    io.savemat(path, {"X": sparse.csc_array(X)})
+    monkeypatch.setattr(_memory, "free", lambda: 100.0)
+    with pytest.raises(TableError, match="3 rows and 2 columns needs about 144 B, and 100 B"):
+        read_table(path)
 
 
 def test_parquet(tmp_path):
