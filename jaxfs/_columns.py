@@ -98,6 +98,10 @@ def is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell.strip()) is not None
 
 
+def is_whole(cell: str) -> bool:
+    return cell.strip().lstrip("+-").isdecimal()
+
+
 def is_comma_number(cell: str) -> bool:
     """A number with one comma: a decimal comma, or one that sets thousands apart."""
     return _COMMA.fullmatch(cell.strip()) is not None

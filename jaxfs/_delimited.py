@@ -8,14 +8,13 @@ import csv
 import gzip
 import io
 import itertools
-import re
 import zlib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from jaxfs import _columns
-from jaxfs._columns import Columns, TableError, listed, numbered, plural, quote
+from jaxfs import _columns, _decimals
+from jaxfs._columns import Columns, TableError, listed, numbered, plural
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
 _WORDS = {mark: word for word, mark in DELIMITERS.items()}
@@ -31,8 +30,6 @@ _SAMPLE = 20
 #: So many numbers that only grow (wavelengths, times) or that all differ (numbered genes) may be
 #: names.
 _MANY = 8
-#: `1.234` or `1.234.567`, as German writes thousands.
-_POINTED_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+", re.ASCII)
 
 
 def read(
@@ -81,8 +78,8 @@ def read(
         notes.append("no row of names was found: the first row is read as values")
     columns = list(zip(*body, strict=True))
     if mark == ";" and decimal == "auto":
-        _refuse_pointed_thousands(columns, names)
-    columns = _settle_decimals(columns, names, decimal, notes)
+        _decimals.refuse_pointed_thousands(columns, names)
+    columns = _decimals.settle(columns, names, decimal, notes)
     return _columns.from_strings(columns, names, named=named, notes=notes)
 
 
@@ -198,13 +195,14 @@ def _has_header(rows: list[list[str]], header: str, wanted: Collection[str]) -> 
     above = any(_all_numbers([row[j] for row in body]) for j in texts)
     numbers = [cell for cell in first if _columns.is_number(cell) or _columns.is_comma_number(cell)]
     counting = _counts(numbers, body)
+    doubtful = counting or _differ_as_names(first, body)
     gaps = any(map(_columns.is_missing, first[1:]))
     if texts and not numbers and (above or not gaps):
         return True
     if above and counting:
         return True
     recurs = any(row[j] == first[j] for j in texts for row in body)
-    if above or (counting and not recurs) or (texts and not numbers and not recurs):
+    if above or (doubtful and not recurs) or (texts and not numbers and not recurs):
         what = "both names and numbers" if above else "what may be names or values"
         raise TableError(f"the first row holds {what}: say which with --header yes or --header no")
     return False
@@ -216,96 +214,33 @@ def _all_numbers(cells: Sequence[str]) -> bool:
 
 
 def _counts(numbers: list[str], body: list[list[str]]) -> bool:
-    """Whether numbers look like names: 0, 1, 2, …, or what they are is true of no other row.
-
-    Many that only grow; whole numbers that all differ.
-    """
+    """Whether numbers look like names: 0, 1, 2, …, or many that grow as no other row's do."""
     values = [float(cell.replace(",", ".")) for cell in numbers]
     steps = {b - a for a, b in itertools.pairwise(values)}
     if len(values) >= 3 and steps == {1.0}:
         return True
-    if len(values) >= _MANY and _monotone(values):
-        second = [cell for cell in body[0] if _columns.is_number(cell)] if body else []
-        return not _monotone([float(cell) for cell in second])
-    return _all_differ(numbers) and bool(body) and not any(map(_like_names, body))
+    if len(values) < _MANY or not _monotone(values):
+        return False
+    second = [cell for cell in body[0] if _columns.is_number(cell)] if body else []
+    return not _monotone([float(cell) for cell in second])
 
 
-def _like_names(row: list[str]) -> bool:
-    """Whole numbers beside text; where there are many, all different."""
-    numbers = list(filter(_columns.is_number, row))
-    return all(map(_is_whole, numbers)) and (len(numbers) < _MANY or _all_differ(numbers))
+def _differ_as_names(first: list[str], body: list[list[str]]) -> bool:
+    """Whole numbers, all different, above rows that hold fractions, or many numbers some equal."""
+    at = [j for j, cell in enumerate(first) if not _columns.is_text(cell)]
+    if len(at) < 2 or not body or not _all_differ([first[j] for j in at]):
+        return False
+    for row in body:
+        cells = [row[j] for j in at if _columns.is_number(row[j])]
+        if _all_differ(cells) or (len(at) < _MANY and all(map(_columns.is_whole, cells))):
+            return False
+    return True
 
 
 def _all_differ(cells: list[str]) -> bool:
-    return len(set(cells)) == len(cells) > 1 and all(map(_is_whole, cells))
-
-
-def _is_whole(cell: str) -> bool:
-    return cell.strip().lstrip("+-").isdecimal()
+    return len(set(cells)) == len(cells) and all(map(_columns.is_whole, cells))
 
 
 def _monotone(values: list[float]) -> bool:
     pairs = list(itertools.pairwise(values))
     return len(pairs) > 1 and (all(a < b for a, b in pairs) or all(a > b for a, b in pairs))
-
-
-def _settle_decimals(
-    columns: list[tuple[str, ...]], names: list[str], decimal: str, notes: list[str]
-) -> list[tuple[str, ...]]:
-    """The columns with points for decimal commas, where commas are decimal."""
-    if decimal not in ("auto", "point", "comma"):
-        raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
-    if decimal == "point":
-        return columns
-    commas = {j: cells for j, cells in enumerate(columns) if _is_comma_column(cells)}
-    if not commas and decimal == "auto":
-        return columns
-    pointed = any("." in cell and _columns.is_number(cell) for cells in columns for cell in cells)
-    if decimal == "auto":
-        clear = any(not _may_be_thousands(cell) for cells in commas.values() for cell in cells)
-        if pointed or not clear:
-            j, cells = next(iter(commas.items()))
-            example = next(cell for cell in cells if _columns.is_comma_number(cell)).strip()
-            raise TableError(
-                f"column {quote(names[j])} writes {quote(example)}, a decimal comma or a thousand: "
-                "say --decimal comma, or remove the commas"
-            )
-        notes.append(f"decimal commas in {plural(len(commas), 'column')} were read as points")
-    if decimal == "comma" and pointed:
-        raise TableError("with --decimal comma no number may have a point, and some have")
-    return [
-        tuple(cell.replace(",", ".") for cell in cells) if j in commas else cells
-        for j, cells in enumerate(columns)
-    ]
-
-
-def _refuse_pointed_thousands(columns: list[tuple[str, ...]], names: list[str]) -> None:
-    """`1.234` beside `987`, and no other point in the column: a decimal point or a thousand."""
-    for name, cells in zip(names, columns, strict=True):
-        numbers = {cell.strip() for cell in cells if _columns.is_number(cell)}
-        pointed = {cell for cell in numbers if "." in cell}
-        plain = numbers - pointed
-        may = all(map(_POINTED_THOUSANDS.fullmatch, pointed))
-        if (
-            pointed
-            and plain
-            and may
-            and all(_is_whole(c) and len(c.lstrip("+-")) <= 3 for c in plain)
-        ):
-            raise TableError(
-                f"column {quote(name)} writes {quote(min(pointed))}, a decimal point or a "
-                "thousand: say --decimal point, or remove the points"
-            )
-
-
-def _is_comma_column(cells: Sequence[str]) -> bool:
-    """Numbers of which at least one has a comma. Most columns are settled by the first test."""
-    if "," not in "".join(cells):
-        return False
-    return not any(map(_columns.is_text, cells)) and any(map(_columns.is_comma_number, cells))
-
-
-def _may_be_thousands(cell: str) -> bool:
-    """`1,234`: three digits after the comma and one to three, not starting with 0, before it."""
-    whole, comma, after = cell.strip().lstrip("+-").partition(",")
-    return not comma or (len(after) == 3 and len(whole) <= 3 and not whole.startswith("0"))

@@ -104,6 +104,7 @@ ORDER = (
     "estimators.ensemble",
     "estimators._catalogue",
     "_columns",
+    "_decimals",
     "_delimited",
     "_containers",
     "_naming",
