@@ -227,7 +227,7 @@ def _counts(numbers: list[str], body: list[list[str]]) -> bool:
 
 def _differ_as_names(first: list[str], body: list[list[str]]) -> bool:
     """Whole numbers, all different, above rows that hold fractions, or many numbers some equal."""
-    at = [j for j, cell in enumerate(first) if not _columns.is_text(cell)]
+    at = [j for j, cell in enumerate(first) if _columns.is_number(cell)]
     if len(at) < 2 or not body or not _all_differ([first[j] for j in at]):
         return False
     for row in body:

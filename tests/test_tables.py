@@ -95,6 +95,7 @@ def test_header_is_found_by_its_cells(tmp_path):
         "oops,4,7\n5.5,6,8\n1,2.5,3\n",
         "?,?,u\n1,2,v\n3,5,w\n",
         "sample,1017,7,99\ns1,1.5,2.5,3.5\ns2,4,2.1,8\n",
+        ",1017,7,99\n0,1.5,2.5,3.5\n1,4,2.1,8\n",
         "g,17,7,99,5,4,2,61,8\ns,3,0,0,1,4,0,9,2\nt,1,1,2,0,0,3,4,1\n",
     ):
         assert "--header" in refusal(tmp_path, doubtful, target="-1")
