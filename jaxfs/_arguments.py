@@ -35,6 +35,10 @@ Drop = Annotated[
 Number = Annotated[
     str, typer.Option("-k", "--number", help="How many: 20, a fraction such as 0.1, or auto.")
 ]
+Several = Annotated[
+    str | None,
+    typer.Option("-k", "--number", help="How many: 20, a fraction or auto.", show_default="10"),
+]
 Impute = Annotated[
     str | None, typer.Option(help="Missing values: median (of the column) or drop (the row).")
 ]
@@ -94,6 +98,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(0) from None
         except (typer.Exit, typer.Abort):
             raise
+        except OSError as error:  # a full disk, a folder that may not be read
+            where = "" if error.filename is None else f"{error.filename}: "
+            text = printable(f"{where}{error.strerror or error}", 1000)
+            print(f"error: {text}", file=sys.stderr)
+            raise typer.Exit(2) from None
         except Exception:
             traceback.print_exc()
             print("error: this is a mistake in jaxfs, please report it", file=sys.stderr)

@@ -15,10 +15,15 @@ from jaxfs._tables import Table
 from jaxfs.estimators._catalogue import METHODS, Method
 from jaxfs.resample import Stability
 
-#: Methods that compare features with each other, or distances between samples: units matter.
-_IN_UNITS = frozenset({"manifest", "ssfs", "dirichlet", "laplacian", "mcfs", "spec", "variance"})
+#: Methods that compare features, or samples, in the units of the data; the others are free of them
+#: or standardise by themselves.
+_IN_UNITS = frozenset(
+    {"manifest", "combined", "gc", "gkl", "laplacian", "mcfs", "spec", "variance"}
+)
 #: Ranges further apart than this are not in common units.
 _UNITS = 100.0
+#: More classes than this that are numbers may be meant as numbers.
+_CLASSES = 20
 #: Each resample is this share of every class.
 FRACTION = 0.8
 
@@ -62,15 +67,30 @@ def encode(table: Table, who: str) -> tuple[np.ndarray, dict[str, int]]:
     """Classes as codes 0, 1, …, and how many rows each has."""
     assert table.target is not None
     classes, codes, counts = np.unique(table.target, return_inverse=True, return_counts=True)
-    if 2 * len(classes) > len(codes):
+    many = 2 * len(classes) > len(codes)
+    if many or has_fractions(table.target):
         numeric = sorted(name for name, method in METHODS.items() if method.targets == "numbers")
+        has = f"{len(classes)} values in {plural(len(codes), 'row')}" if many else "fractions"
         raise Refusal(
-            f"{who} needs classes; {quote(table.target_name)} has {len(classes)} values in "
-            f"{plural(len(codes), 'row')} (for numbers: {listed(numeric, 9) or 'no method'})"
+            f"{who} needs classes; {quote(table.target_name)} has {has} (for numbers: "
+            f"{listed(numeric, 9) or 'no method'})"
         )
     return codes.astype(np.int64), {
         class_name(value): int(count) for value, count in zip(classes, counts, strict=True)
     }
+
+
+def has_fractions(target: np.ndarray) -> bool:
+    """Whether a target holds numbers that are not whole: then it is measured, not counted off."""
+    return target.dtype.kind == "f" and bool((target != np.round(target)).any())
+
+
+def many_classes(table: Table, classes: Mapping[str, int]) -> list[str]:
+    """A note where numbers are taken for a great many classes."""
+    if table.target is None or table.target.dtype.kind != "f" or len(classes) <= _CLASSES:
+        return []
+    name = quote(table.target_name)
+    return [f"each of the {len(classes)} values of {name} is taken for a class, not for a number"]
 
 
 def class_name(value: Any) -> str:
@@ -93,7 +113,7 @@ def fit(estimator: Any, values: np.ndarray, y: np.ndarray | None) -> tuple[str, 
         warnings.simplefilter("always")
         try:
             estimator.fit(values, y)
-        except (ValueError, MemoryError) as error:
+        except (ValueError, MemoryError, ImportError) as error:
             raise Refusal(" ".join(str(error).split())) from error
     told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     return tuple(dict.fromkeys(told))
@@ -105,13 +125,11 @@ def choose(table: Table, plan: Plan) -> Choice:
     **Returns** a `Choice`; raises `Refusal` for what the user can mend.
     """
     method, estimator = find_method(plan.method), make_estimator(plan)
-    y, _ = labels(table, method)
-    d = table.values.shape[1]
-    wanted = parse_number(plan.k)
-    if isinstance(wanted, int) and wanted > d:
-        raise Refusal(f"-k must be at most the number of features, {d}; got {wanted}")
+    y, classes = labels(table, method)
+    wanted = check_number(plan.k, table)
     values = standardized(table.values) if plan.standardize else table.values
-    notes = [] if plan.standardize else _units(values, method)
+    notes = many_classes(table, classes)
+    notes += [] if plan.standardize else _units(values, method)
     start = time.perf_counter()
     notes += fit(estimator, values, y)
     seconds = time.perf_counter() - start
@@ -119,6 +137,10 @@ def choose(table: Table, plan: Plan) -> Choice:
     if isinstance(wanted, int) and support.sum() < wanted:
         notes.append(f"{method.name} chose {support.sum()} of the {wanted} features asked for")
     chosen = np.flatnonzero(support)
+    same = (table.values[:, chosen] == table.values[0, chosen]).all(axis=0)
+    constant = [quote(table.names[j]) for j in chosen[same]]
+    if constant:
+        notes.append(f"constant, though chosen: {listed(constant)}; --drop them")
     return Choice(
         method=method,
         parameters=parameters(estimator),
@@ -129,6 +151,14 @@ def choose(table: Table, plan: Plan) -> Choice:
         seconds=seconds,
         notes=tuple(notes),
     )
+
+
+def check_number(k: str, table: Table) -> int | float | str:
+    """How many features are asked for, which a table must have."""
+    wanted, d = parse_number(k), table.values.shape[1]
+    if isinstance(wanted, int) and wanted > d:
+        raise Refusal(f"-k must be at most the number of features, {d}; got {wanted}")
+    return wanted
 
 
 def _units(values: np.ndarray, method: Method) -> list[str]:

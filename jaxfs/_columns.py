@@ -38,6 +38,7 @@ class Columns:
     holds those columns by position, with `None` where a value is missing. Columns from `extra` on
     did not stand among the measurements (the other arrays of an `.npz`): they may be a target but
     are no features. `inexact` are columns of whole numbers beyond what float64 can tell apart.
+    `marks`: how missing values were written, by position.
     """
 
     names: list[str]
@@ -47,6 +48,7 @@ class Columns:
     extra: int | None = None
     rows: list[str] | None = None
     inexact: list[int] = dataclasses.field(default_factory=list)
+    marks: dict[int, set[str]] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
 
 
@@ -82,9 +84,22 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
 
+def is_gap(cell: str) -> bool:
+    """Missing in a column of words."""
+    return is_missing(cell) and not is_none(cell)
+
+
+def is_none(cell: str) -> bool:
+    return cell.strip().lower() == "none"
+
+
 def is_number(cell: str) -> bool:
     """A number as programs write it: ASCII digits, a point, no underscores, no separators."""
     return _NUMBER.fullmatch(cell.strip()) is not None
+
+
+def is_whole(cell: str) -> bool:
+    return cell.strip().lstrip("+-").isdecimal()
 
 
 def is_comma_number(cell: str) -> bool:
@@ -128,15 +143,23 @@ def is_inexact(cell: str) -> bool:
 def from_strings(
     columns: Sequence[Sequence[str]], names: list[str], *, named: bool, notes: list[str]
 ) -> Columns:
-    """Columns of cells as numbers where all of a column are, and as text elsewhere."""
+    """Columns of cells as numbers where all of a column are, and as text elsewhere.
+
+    Among words `none` is one of them, such as a treatment; among numbers it is no value.
+    """
     values = np.full((len(columns[0]), len(columns)), np.nan, order="F")
     texts: dict[int, list[str | None]] = {}
+    marks: dict[int, set[str]] = {}
     for j, cells in enumerate(columns):
         parsed = parse(cells)
         if parsed is None:
-            texts[j] = [None if is_missing(cell) else cell.strip() for cell in cells]
+            texts[j] = [None if is_gap(cell) else cell.strip() for cell in cells]
+            gaps = {cell.strip() for cell in cells if is_gap(cell)}
         else:
             values[:, j] = parsed
+            gaps = {cells[i].strip() for i in np.flatnonzero(np.isnan(parsed)).tolist()}
+        if gaps:
+            marks[j] = gaps
     large = np.flatnonzero((np.abs(values) >= EXACT).any(axis=0)).tolist()
     inexact = [j for j in large if any(map(is_inexact, columns[j]))]
-    return Columns(names, values, texts, named=named, inexact=inexact, notes=notes)
+    return Columns(names, values, texts, named=named, inexact=inexact, notes=notes, marks=marks)

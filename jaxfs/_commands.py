@@ -14,6 +14,9 @@ from jaxfs._arguments import EPILOG, guarded, use_cache
 from jaxfs._columns import Refusal, printable
 from jaxfs._tables import Table, read_table
 
+#: So many features `compare` lets each method choose.
+_K = "10"
+
 # What needs scikit-learn is imported in the commands: `jaxfs --help` need not wait for it.
 
 app = typer.Typer(
@@ -150,7 +153,7 @@ def compare(
     methods: Annotated[
         str, typer.Option("--methods", "-m", help="Names with commas between them.")
     ] = "manifest,relieff,gc",
-    k: A.Number = "10",
+    k: A.Several = None,
     folds: Annotated[int, typer.Option(min=2, help="Parts of the cross-validation.")] = 5,
     json: A.Json = False,
     drop: A.Drop = None,
@@ -174,8 +177,11 @@ def compare(
     from jaxfs._compare import compare as compare_methods
     from jaxfs._plan import Plan, find_method, make_estimator
 
+    number = _K if k is None else k
     plans = [
-        Plan(name, k, seed, dtype, None, (), standardize) for name in methods.split(",") if name
+        Plan(name, number, seed, dtype, None, (), standardize)
+        for name in methods.split(",")
+        if name
     ]
     if not plans:
         raise Refusal("--methods must name at least one method")
@@ -183,13 +189,18 @@ def compare(
         make_estimator(plan)
         _choose.check_target(find_method(plan.method), target)
     data = _read(table, target, drop, impute, header, delimiter, decimal, quiet)
+    few, notes = len(data.names), data.notes
+    if k is None and few < int(_K):
+        number, plans = str(few), [plan._replace(k=str(few)) for plan in plans]
+        notes += (f"-k is {few}: there are no more features",)
+        _tell(notes[-1:], quiet)
     use_cache()
     with _show.progress(len(plans) * folds, quiet) as step:
         result = compare_methods(data, plans, folds=folds, seed=seed, step=step)
     _tell(result.notes, quiet)
     if json:
-        content = {"table": str(table), "k": k, "seed": seed, **_show.comparison_json(result)}
-        _show.print_json(content | {"notes": [*data.notes, *result.notes]})
+        content = {"table": str(table), "k": number, "seed": seed, **_show.comparison_json(result)}
+        _show.print_json(content | {"notes": [*notes, *result.notes]})
     else:
         _show.print_comparison(result)
 
@@ -227,8 +238,8 @@ def demo(
     """Which pixels tell a 4 from a 9? Rank them, draw them, and say what is seen."""
     from jaxfs import _demo, _pictures, _show
 
-    _show.check_format(data)
-    _pictures.check(out, None)
+    _show.check_format(data, "--data")
+    _pictures.check(out, None, "--out")
     _files.check_outputs((out, data), force=force)
     use_cache()
     table, choice = _demo.run(seed)

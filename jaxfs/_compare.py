@@ -67,13 +67,17 @@ def compare(
     targets = {m.targets for m in methods} - {"none"}
     if len(targets) > 1:
         raise Refusal("methods for classes and methods for numbers cannot be compared")
+    for plan in plans:
+        _choose.check_number(plan.k, table)
     kind = targets.pop() if targets else None
     y, classes = _target(table, kind, methods)
     parts = _folds(len(table.values), y, classes, folds, seed)
-    notes: list[str] = []
+    notes = _choose.many_classes(table, classes)
+    if table.gaps is not None:
+        notes.append("in each fold, missing values are replaced by medians of its training rows")
     rows = [_row(table, plan, y, parts, bool(classes), notes, step) for plan in plans]
     if y is not None:
-        rows += _baselines(table.values, y, parts, bool(classes), rows, seed)
+        rows += _baselines(table, y, parts, bool(classes), rows, seed)
     measure = "" if y is None else "accuracy" if classes else "R²"
     return Comparison(rows, _overlap(rows, len(plans)), measure, folds, tuple(dict.fromkeys(notes)))
 
@@ -87,7 +91,8 @@ def _target(
     if table.target is None:
         return None, {}
     numeric = table.target.dtype.kind == "f"
-    if numeric and 2 * len(np.unique(table.target)) > len(table.target):
+    many = 2 * len(np.unique(table.target)) > len(table.target)
+    if numeric and (many or _choose.has_fractions(table.target)):
         return table.target, {}
     return _choose.encode(table, "accuracy")
 
@@ -111,6 +116,20 @@ def _folds(
     return list(cut.split(np.empty((n, 1)), y))
 
 
+def _filled(table: Table, train: np.ndarray) -> np.ndarray:
+    """The values; where some were missing, with medians of the training rows instead."""
+    if table.gaps is None:
+        return table.values
+    values = table.values.copy()
+    for j in np.flatnonzero(table.gaps.any(axis=0)).tolist():
+        known = values[train, j][~table.gaps[train, j]]
+        if not known.size:
+            name = quote(table.names[j])
+            raise Refusal(f"{name} has no value in the training rows of a fold: --drop it")
+        values[table.gaps[:, j], j] = np.median(known)
+    return values
+
+
 def _row(
     table: Table,
     plan: Plan,
@@ -125,7 +144,8 @@ def _row(
     seconds = 0.0
     for train, test in parts:
         estimator = make_estimator(plan)
-        values = table.values[train]
+        filled = _filled(table, train)
+        values = filled[train]
         values = _choose.standardized(values) if plan.standardize else values
         start = time.perf_counter()
         told = _choose.fit(
@@ -136,7 +156,7 @@ def _row(
         support = np.asarray(estimator.support_)
         chosen.append(support)
         if y is not None:
-            accuracies.append(_accuracy(table.values[:, support], y, train, test, classification))
+            accuracies.append(_accuracy(filled[:, support], y, train, test, classification))
         step(method.name)
     index = float(evaluate.selection_stability(np.array(chosen)).stability)
     return Row(
@@ -165,7 +185,7 @@ def _accuracy(
 
 
 def _baselines(
-    values: np.ndarray,
+    table: Table,
     y: np.ndarray,
     parts: Sequence[tuple[np.ndarray, np.ndarray]],
     classification: bool,
@@ -173,19 +193,15 @@ def _baselines(
     seed: int,
 ) -> list[Row]:
     """All features, and as many at random as the methods chose on average."""
-    d = values.shape[1]
+    d = table.values.shape[1]
     k = min(d, max(1, round(sum(row.number for row in rows) / len(rows))))
     rng = np.random.default_rng(seed)
-    everything = [_accuracy(values, y, *part, classification) for part in parts]
-    random = [
-        np.mean(
-            [
-                _accuracy(values[:, rng.permutation(d)[:k]], y, *part, classification)
-                for _ in range(_DRAWS)
-            ]
-        )
-        for part in parts
-    ]
+    everything, random = [], []
+    for part in parts:
+        values = _filled(table, part[0])
+        everything.append(_accuracy(values, y, *part, classification))
+        draws = [values[:, rng.permutation(d)[:k]] for _ in range(_DRAWS)]
+        random.append(np.mean([_accuracy(drawn, y, *part, classification) for drawn in draws]))
     return [
         Row("all features", np.array(everything), float(d)),
         Row("at random", np.array(random), float(k)),

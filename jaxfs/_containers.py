@@ -5,6 +5,8 @@ The libraries that read them are imported when they are needed. Files are data: 
 """
 
 import importlib
+import math
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxfs import _memory
 from jaxfs._columns import EXACT, Columns, TableError, listed, numbered, quote
 
 #: What NumPy raises when an archive is none, or is damaged, or holds objects or one bare array.
@@ -26,6 +29,10 @@ _BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
 )
+#: What pandas calls an index without a name in Parquet.
+_INDEX = re.compile(r"__index_level_\d+__")
+#: The matrix as it stands, as columns, and as what a method takes.
+_COPIES = 3
 #: Arrays so called hold the names of the measurements.
 _NAMES = frozenset({"names", "feature_names", "columns", "var_names", "features"})
 #: Of several matrices, one so called holds the measurements.
@@ -46,7 +53,12 @@ def parquet(path: Path) -> Columns:
         frame = polars.read_parquet(path)
     except (polars.exceptions.PolarsError, OSError) as error:
         raise TableError(f"the file is no sound Parquet file ({_first_line(error)})") from error
-    return _from_arrays(_polars_columns(frame, polars), frame.height)
+    index = [name for name in frame.columns if _INDEX.fullmatch(name)]
+    found = _from_arrays(_polars_columns(frame.drop(index), polars), frame.height)
+    if index:
+        found.rows = ["/".join(map(str, row)) for row in frame.select(index).iter_rows()]
+        found.notes.append("the index that pandas stored names the rows and is no feature")
+    return found
 
 
 def _polars_columns(frame: Any, polars: Any) -> Iterable[tuple[str, np.ndarray]]:
@@ -95,7 +107,17 @@ def mat(path: Path) -> Columns:
 
 
 def _dense(array: Any) -> Any:
-    return array.toarray() if hasattr(array, "toarray") else array
+    """A sparse matrix with its zeros, if there is room for them; anything else as it is."""
+    if not hasattr(array, "toarray"):
+        return array
+    need, free = 8 * _COPIES * math.prod(array.shape), _memory.free()
+    if need > free:
+        n, d = array.shape
+        raise TableError(
+            f"with its zeros the sparse matrix of {n} rows and {d} columns needs about "
+            f"{_memory.readable(need)}, and {_memory.readable(free)} are free: keep fewer columns"
+        )
+    return array.toarray()
 
 
 def _cells(array: Any) -> np.ndarray:

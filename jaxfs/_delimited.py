@@ -8,12 +8,13 @@ import csv
 import gzip
 import io
 import itertools
+import zlib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from jaxfs import _columns
-from jaxfs._columns import Columns, TableError, listed, numbered, plural, quote
+from jaxfs import _columns, _decimals
+from jaxfs._columns import Columns, TableError, listed, numbered, plural
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
 _WORDS = {mark: word for word, mark in DELIMITERS.items()}
@@ -26,8 +27,9 @@ _BOMS = (
 )
 #: How many records are looked at to find the delimiter.
 _SAMPLE = 20
-#: A first row of so many numbers that only grow may be names (wavelengths, times) or values.
-_MONOTONE = 8
+#: So many numbers that only grow (wavelengths, times) or that all differ (numbered genes) may be
+#: names.
+_MANY = 8
 
 
 def read(
@@ -45,9 +47,10 @@ def read(
     - `delimiter`: `"auto"`, a character, or `comma`, `semicolon`, `tab`, `pipe`, `space`.
     - `header`: `"yes"`, `"no"` or `"auto"`: the first row holds names if a name of `wanted` is in
       it, or if it holds no number, or if text in it stands above numbers. A first row of numbers
-      that could as well be names is refused.
+      that could as well be names is refused; where none is found, a note says so.
     - `decimal`: `"point"`, `"comma"` or `"auto"`: commas are decimal if at least one of them cannot
-      set thousands apart and no number of the table has a point.
+      set thousands apart and no number of the table has a point. Points that may set thousands
+      apart are refused between semicolons, as German writes both.
     - `wanted`: names the caller will ask for.
     """
     text, notes = _decode(path)
@@ -61,6 +64,7 @@ def read(
         raise TableError("the file is empty")
     while rows and len(rows) > 1 and not any(cell.strip() for cell in rows[-1]):
         rows.pop()
+    _cut_the_last_delimiter(rows, notes)
     short = _row_names_without_a_name(rows)
     if short:
         rows[0] = ["", *rows[0]]
@@ -70,7 +74,12 @@ def read(
     body = rows[1:] if named else rows
     if not body:
         raise TableError("the table holds names but no row of values")
-    columns = _settle_decimals(list(zip(*body, strict=True)), names, decimal, notes)
+    if not named and header == "auto":
+        notes.append("no row of names was found: the first row is read as values")
+    columns = list(zip(*body, strict=True))
+    if mark == ";" and decimal == "auto":
+        _decimals.refuse_pointed_thousands(columns, names)
+    columns = _decimals.settle(columns, names, decimal, notes)
     return _columns.from_strings(columns, names, named=named, notes=notes)
 
 
@@ -80,7 +89,7 @@ def _decode(path: Path) -> tuple[str, list[str]]:
     if path.suffix.lower() == ".gz":
         try:
             data = gzip.decompress(data)
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, EOFError, ValueError, zlib.error) as error:
             raise TableError(f"the file is no sound gzip file ({error})") from error
     encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
     notes = []
@@ -141,6 +150,15 @@ def _detect(text: str) -> str:
     return chosen
 
 
+def _cut_the_last_delimiter(rows: list[list[str]], notes: list[str]) -> None:
+    """Rows that end in a delimiter have an empty cell more than the names: it is no column."""
+    body = rows[1:]
+    longer = {len(row) for row in body} == {len(rows[0]) + 1}
+    if longer and not any(row[-1].strip() for row in body):
+        rows[1:] = [row[:-1] for row in body]
+        notes.append("every row but the first ends in a delimiter: no column was made of it")
+
+
 def _row_names_without_a_name(rows: list[list[str]]) -> bool:
     """R's `write.table`: one name fewer than columns, and a first column that names the rows.
 
@@ -177,13 +195,14 @@ def _has_header(rows: list[list[str]], header: str, wanted: Collection[str]) -> 
     above = any(_all_numbers([row[j] for row in body]) for j in texts)
     numbers = [cell for cell in first if _columns.is_number(cell) or _columns.is_comma_number(cell)]
     counting = _counts(numbers, body)
+    doubtful = counting or _differ_as_names(first, body)
     gaps = any(map(_columns.is_missing, first[1:]))
     if texts and not numbers and (above or not gaps):
         return True
     if above and counting:
         return True
     recurs = any(row[j] == first[j] for j in texts for row in body)
-    if above or (counting and not recurs) or (texts and not numbers and not recurs):
+    if above or (doubtful and not recurs) or (texts and not numbers and not recurs):
         what = "both names and numbers" if above else "what may be names or values"
         raise TableError(f"the first row holds {what}: say which with --header yes or --header no")
     return False
@@ -200,55 +219,28 @@ def _counts(numbers: list[str], body: list[list[str]]) -> bool:
     steps = {b - a for a, b in itertools.pairwise(values)}
     if len(values) >= 3 and steps == {1.0}:
         return True
-    if len(values) < _MONOTONE or not _monotone(values):
+    if len(values) < _MANY or not _monotone(values):
         return False
     second = [cell for cell in body[0] if _columns.is_number(cell)] if body else []
     return not _monotone([float(cell) for cell in second])
 
 
+def _differ_as_names(first: list[str], body: list[list[str]]) -> bool:
+    """Whole numbers, all different, above rows that hold fractions, or many numbers some equal."""
+    at = [j for j, cell in enumerate(first) if _columns.is_number(cell)]
+    if len(at) < 2 or not body or not _all_differ([first[j] for j in at]):
+        return False
+    for row in body:
+        cells = [row[j] for j in at if _columns.is_number(row[j])]
+        if _all_differ(cells) or (len(at) < _MANY and all(map(_columns.is_whole, cells))):
+            return False
+    return True
+
+
+def _all_differ(cells: list[str]) -> bool:
+    return len(set(cells)) == len(cells) and all(map(_columns.is_whole, cells))
+
+
 def _monotone(values: list[float]) -> bool:
     pairs = list(itertools.pairwise(values))
     return len(pairs) > 1 and (all(a < b for a, b in pairs) or all(a > b for a, b in pairs))
-
-
-def _settle_decimals(
-    columns: list[tuple[str, ...]], names: list[str], decimal: str, notes: list[str]
-) -> list[tuple[str, ...]]:
-    """The columns with points for decimal commas, where commas are decimal."""
-    if decimal not in ("auto", "point", "comma"):
-        raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
-    if decimal == "point":
-        return columns
-    commas = {j: cells for j, cells in enumerate(columns) if _is_comma_column(cells)}
-    if not commas and decimal == "auto":
-        return columns
-    pointed = any("." in cell and _columns.is_number(cell) for cells in columns for cell in cells)
-    if decimal == "auto":
-        clear = any(not _may_be_thousands(cell) for cells in commas.values() for cell in cells)
-        if pointed or not clear:
-            j, cells = next(iter(commas.items()))
-            example = next(cell for cell in cells if _columns.is_comma_number(cell)).strip()
-            raise TableError(
-                f"column {quote(names[j])} writes {quote(example)}, a decimal comma or a thousand: "
-                "say --decimal comma, or remove the commas"
-            )
-        notes.append(f"decimal commas in {plural(len(commas), 'column')} were read as points")
-    if decimal == "comma" and pointed:
-        raise TableError("with --decimal comma no number may have a point, and some have")
-    return [
-        tuple(cell.replace(",", ".") for cell in cells) if j in commas else cells
-        for j, cells in enumerate(columns)
-    ]
-
-
-def _is_comma_column(cells: Sequence[str]) -> bool:
-    """Numbers of which at least one has a comma. Most columns are settled by the first test."""
-    if "," not in "".join(cells):
-        return False
-    return not any(map(_columns.is_text, cells)) and any(map(_columns.is_comma_number, cells))
-
-
-def _may_be_thousands(cell: str) -> bool:
-    """`1,234`: three digits after the comma and one to three, not starting with 0, before it."""
-    whole, comma, after = cell.strip().lstrip("+-").partition(",")
-    return not comma or (len(after) == 3 and len(whole) <= 3 and not whole.startswith("0"))

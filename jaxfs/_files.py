@@ -29,21 +29,26 @@ def cache_folder() -> Path | None:
 
 def check_outputs(paths: Iterable[Path | None], *, force: bool, source: Path | None = None) -> None:
     """Refuse before the work what could not be written after it."""
-    seen: set[Path] = set()
+    seen: list[Path] = []
     for path in paths:
         if path is None:
             continue
         real = path.resolve()
-        if real in seen:
+        if any(_same(real, other) for other in seen):
             raise Refusal(f"two outputs have one name, {quote(path)}")
-        seen.add(real)
-        if source is not None and real == source.resolve():
+        seen.append(real)
+        if source is not None and _same(real, source.resolve()):
             raise Refusal(f"{quote(path)} is the table itself")
         if path.is_dir():
             raise Refusal(f"{quote(path)} is a folder")
         if not real.parent.is_dir():
             raise Refusal(f"there is no folder {quote(real.parent)} to write {quote(path.name)} in")
         _check_absent(path, force)
+
+
+def _same(a: Path, b: Path) -> bool:
+    """One file, also by two names of it (links, letters in another case)."""
+    return a == b or (a.exists() and b.exists() and a.samefile(b))
 
 
 def _check_absent(path: Path, force: bool) -> None:

@@ -51,8 +51,14 @@ def row_names(columns: Columns, target: str | None, drop: Sequence[str]) -> int 
     columns.rows = [str(cell) for cell in cells]
     called = "without a name" if nameless else quote(columns.names[0])
     columns.notes.append(f"the first column, {called}, names the rows and is no feature")
-    columns.names[0] = columns.names[0] or "row"
+    columns.names[0] = columns.names[0] or _unused("row", columns.names)
     return 0
+
+
+def _unused(name: str, names: Sequence[str]) -> str:
+    while name in names:
+        name += "_"
+    return name
 
 
 def _plain(value: float) -> str | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxfs import _report
+from jaxfs import _figures, _report
 from jaxfs._choose import Choice, labels
 from jaxfs._columns import Refusal, printable
 from jaxfs._plan import Plan
@@ -29,10 +29,10 @@ def pyplot() -> Any:
     return matplotlib.pyplot
 
 
-def check(plot: Path | None, report: Path | None) -> None:
+def check(plot: Path | None, report: Path | None, option: str = "--plot") -> None:
     """Refuse before the work what could not be drawn after it."""
     if plot is not None and plot.suffix.lower() not in _ENDINGS:
-        raise Refusal(f"--plot must end in {', '.join(_ENDINGS)}, got '{printable(plot.name)}'")
+        raise Refusal(f"{option} must end in {', '.join(_ENDINGS)}, got '{printable(plot.name)}'")
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise Refusal(f"--report must end in .html, got '{printable(report.name)}'")
     if plot is not None or report is not None:
@@ -42,7 +42,10 @@ def check(plot: Path | None, report: Path | None) -> None:
 def finite(scores: np.ndarray) -> np.ndarray:
     """Scores that can be drawn: infinite ones as long as the longest finite one."""
     known = scores[np.isfinite(scores)]
-    return np.clip(scores, known.min(), known.max()) if known.size else np.ones_like(scores)
+    if not known.size:
+        return np.ones_like(scores)
+    low, high = np.clip([known.min(), known.max()], -_figures.LARGEST, _figures.LARGEST)
+    return np.clip(scores, low, high)
 
 
 def draw_scores(table: Table, choice: Choice) -> Any:
@@ -86,6 +89,7 @@ def write_page(
         dtype=plan.dtype if plan.dtype != "auto" else "float64",
         target=table.target_name,
         classes=classes,
+        imputed=table.imputed,
         method=choice.method.name,
         description=choice.method.summary,
         parameters=dict(choice.parameters),

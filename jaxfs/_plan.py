@@ -2,11 +2,15 @@
 
 import ast
 import contextlib
+import dataclasses
+import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxfs._columns import Refusal, listed, quote
 from jaxfs.estimators._catalogue import METHODS, Method
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 
 
 class Plan(NamedTuple):
@@ -48,7 +52,7 @@ def make_estimator(plan: Plan) -> Any:
     method = find_method(plan.method)
     estimator = method.estimator()
     _spell_out_members(estimator)
-    known = estimator.get_params()
+    known = parameters(estimator)  # the members of a combination are no options
     given: dict[str, Any] = {"n_features_to_select": parse_number(plan.k), "verbose": plan.verbose}
     if plan.dtype != "auto":
         if plan.dtype not in ("float32", "float64"):
@@ -66,7 +70,21 @@ def make_estimator(plan: Plan) -> Any:
     for name in given:
         if name not in known:
             raise Refusal(f"{method.name} has no option {quote(name)}; it has {listed(own, 40)}")
+    for name, value in options.items():
+        _check_type(estimator, name, value)
     return estimator.set_params(**given)
+
+
+def _check_type(estimator: Any, name: str, value: Any) -> None:
+    """Refuse a value of another type than the estimator declares."""
+    inside, _, own = name.rpartition("__")
+    owner = estimator.get_params()[inside] if inside else estimator
+    declared = next(field.type for field in dataclasses.fields(owner) if field.name == own)
+    kinds = typing.get_args(declared) or (declared,)
+    if Any in kinds or type(value) in kinds or (float in kinds and type(value) is int):
+        return
+    words = " or ".join(_KINDS.get(kind, "none") for kind in kinds)
+    raise Refusal(f"option {quote(name)} must be {words}, got {quote(value)}")
 
 
 def _spell_out_members(estimator: Any) -> None:
@@ -92,5 +110,5 @@ def _parse_option(text: str) -> tuple[str, Any]:
         return name.strip(), words[value.strip().lower()]
     try:
         return name.strip(), ast.literal_eval(value.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return name.strip(), value.strip()

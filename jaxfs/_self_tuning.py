@@ -53,7 +53,7 @@ def _local_scale(k: int, d2: Float[Array, "n"], others: Bool[Array, "n"]) -> Flo
 # ---- Of very many samples -----------------------------------------------------------------------
 
 #: Numbers of a block of rows.
-_BLOCK = 2**23
+BLOCK = 2**23
 
 
 class Rows(NamedTuple):
@@ -94,6 +94,6 @@ def _distances(points: Points, i: Int[Array, ""]) -> Float[Array, "n"]:
 
 def _by_rows(function, n: int) -> Array:
     """`function` of every row's number; the last block is filled up with rows done already."""
-    size = max(1, min(n, _BLOCK // n))
+    size = max(1, min(n, BLOCK // n))
     out = lax.map(function, jnp.arange(n + -n % size) % n, batch_size=size)
     return out[:n]

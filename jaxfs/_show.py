@@ -47,7 +47,8 @@ def progress(total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def print_json(content: Mapping[str, Any]) -> None:
-    print(json.dumps(plain(content), ensure_ascii=False, allow_nan=False, indent=2))
+    # In ASCII, whatever the terminal takes: what it could not show would be escaped twice.
+    print(json.dumps(plain(content), ensure_ascii=True, allow_nan=False, indent=2))
 
 
 def _number(value: float) -> str:
@@ -55,9 +56,13 @@ def _number(value: float) -> str:
 
 
 def selection_json(table: Table, choice: Choice, stability: Stability | None) -> dict[str, Any]:
-    """The answer for programs. Infinite scores are the words `inf` and `-inf`."""
+    """The answer for programs. Infinite scores are the words `inf` and `-inf`.
+
+    `column` counts the columns of the file from 1, as --target and --drop do.
+    """
+    columns = table.positions or range(1, len(table.names) + 1)
     selected = [
-        {"rank": place, "name": table.names[j], "column": int(j), "score": choice.scores[j]}
+        {"rank": place, "name": table.names[j], "column": columns[j], "score": choice.scores[j]}
         | ({} if stability is None else {"frequency": float(stability.frequencies[j])})
         for place, j in enumerate(choice.order, start=1)
     ]
@@ -192,9 +197,9 @@ def print_method(method: Method) -> None:
     out.print("\n" + text.split(">>>")[0].strip(), markup=False)
 
 
-def check_format(path: Path | None) -> None:
+def check_format(path: Path | None, option: str = "--out") -> None:
     if path is not None and path.suffix.lower() not in _MARKS:
-        raise Refusal(f"--out must end in {' or '.join(_MARKS)}, got '{printable(path.name)}'")
+        raise Refusal(f"{option} must end in {' or '.join(_MARKS)}, got '{printable(path.name)}'")
 
 
 def write_selected(path: Path, table: Table, order: Iterable[int]) -> None:

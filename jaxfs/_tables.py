@@ -5,6 +5,7 @@ value, a name that two columns bear, are refused or noted, each by name and coun
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -12,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 from jaxfs import _containers, _delimited, _naming
-from jaxfs._columns import Columns, TableError, is_number, listed, plural, quote
+from jaxfs._columns import Columns, TableError, is_none, is_number, listed, plural, quote
 
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".data", ".tab")
 _BINARY: dict[str, Callable[[Path], Columns]] = {
@@ -22,6 +23,12 @@ _BINARY: dict[str, Callable[[Path], Columns]] = {
     ".mat": _containers.mat,
     ".h5ad": _containers.h5ad,
 }
+#: Names of keys: `id`, `patient_id`, `sampleIndex`.
+_KEY = re.compile(
+    r"(?:^|[\W_])(?i:id|index|idx|key|nr|no)(?:$|[\W_])|[a-z](?:Id|ID|Index|Key|Nr|No)$"
+)
+#: So many whole numbers do not rise all by chance.
+_RISING = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +37,8 @@ class Table:
 
     `values (n, d)`: float64, finite. `names`: d, distinct. `target (n,)`: float64, or strings, or
     `None`. `rows`: the names of the rows, if they have any. `notes`: what the reader should know.
+    `positions`: where the features stand among the columns of the file, from 1, if there is one.
+    `gaps (n, d)`: true where a value was missing and filled in, if any was.
     """
 
     names: list[str]
@@ -38,6 +47,16 @@ class Table:
     target_name: str | None = None
     rows: list[str] | None = None
     notes: tuple[str, ...] = ()
+    positions: list[int] | None = None
+    gaps: np.ndarray | None = None
+
+    @property
+    def imputed(self) -> dict[str, int]:
+        """How many values were filled in, by feature; those of none are left out."""
+        if self.gaps is None:
+            return {}
+        counts = self.gaps.sum(axis=0).tolist()
+        return {name: count for name, count in zip(self.names, counts, strict=True) if count}
 
 
 def read_table(
@@ -98,9 +117,9 @@ def _read(path: Path, header: str, delimiter: str, decimal: str, wanted: list[st
     if kind not in _TEXT and kind not in _BINARY:
         known = ", ".join((*_TEXT[:3], ".parquet", ".npz", ".mat", ".h5ad"))
         raise TableError(f"the ending of {quote(path.name)} must be one of {known}")
-    if not path.is_file():
-        raise TableError(f"{quote(path)} is {'a folder' if path.is_dir() else 'no file'}")
     try:
+        if not path.is_file():
+            raise TableError(f"{quote(path)} is {'a folder' if path.is_dir() else 'no file'}")
         if kind in _BINARY:
             return _BINARY[kind](path)
         options = {"header": header, "delimiter": delimiter, "decimal": decimal}
@@ -127,7 +146,12 @@ def _assemble(
         raise TableError(f"infinite or too large for float64: {_counted(kept, infinite)}")
     if target is not None and target.dtype.kind == "f" and np.isinf(target).any():
         raise TableError(f"the target {quote(names[at or 0])} is infinite in places")
-    values, keep, notes = _impute(values, kept, target, impute)
+    notes = _keys(values, kept)
+    if at in columns.texts and any(map(is_none, filter(None, columns.texts[at]))):
+        notes.append(f"'none' is taken for a value of {quote(names[at])}, not for a gap")
+    marks = {mark for j, found in columns.marks.items() if j in (*features, at) for mark in found}
+    values, keep, gaps, told = _impute(values, kept, target, impute, marks)
+    notes += told
     inexact = [names[j] for j in columns.inexact if j in features or j == at]
     if inexact:
         shown = listed(map(quote, inexact))
@@ -138,7 +162,9 @@ def _assemble(
         target=None if target is None else target[keep],
         target_name=None if at is None else names[at],
         rows=None if rows is None else [rows[i] for i in np.flatnonzero(keep)],
-        notes=(*columns.notes, *notes, *_counters(values, kept)),
+        notes=(*columns.notes, *notes),
+        positions=[j + 1 for j in features],
+        gaps=gaps,
     )
 
 
@@ -146,11 +172,12 @@ def _read_booleans(columns: Columns, names: list[str], features: list[int]) -> N
     """Columns of `true` and `false`, and of nothing else, are 1 and 0."""
     read = []
     for j in features:
-        cells = {cell.lower() for cell in columns.texts.get(j, ()) if cell is not None}
+        cells = {cell.lower() for cell in columns.texts.get(j, ()) if cell is not None} - {"none"}
         if cells and cells <= {"true", "false"}:
             words = columns.texts.pop(j)
             columns.values[:, j] = [
-                np.nan if word is None else float(word.lower() == "true") for word in words
+                np.nan if word is None or is_none(word) else float(word.lower() == "true")
+                for word in words
             ]
             read.append(names[j])
     if read:
@@ -188,32 +215,42 @@ def _counted(names: Sequence[str], counts: np.ndarray) -> str:
 
 
 def _impute(
-    values: np.ndarray, names: list[str], target: np.ndarray | None, impute: str | None
-) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Values without gaps, which rows are kept, and a note."""
+    values: np.ndarray,
+    names: list[str],
+    target: np.ndarray | None,
+    impute: str | None,
+    marks: set[str],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, list[str]]:
+    """Values without gaps, which rows are kept, which values were filled in, and a note."""
     gaps = np.isnan(values)
     lost = np.zeros(len(values), bool) if target is None else _absent(target)
     counts = gaps.sum(axis=0)
     keep = np.ones(len(values), bool)
     if not gaps.any() and not lost.any():
-        return values, keep, []
+        return values, keep, None, []
     empty = [name for name, count in zip(names, counts, strict=True) if count == len(values)]
     if empty:
         raise TableError(f"without any value: {listed(map(quote, empty))}; --drop it")
     if impute is None or (impute == "median" and lost.any()):
         found = [f"{plural(int(lost.sum()), 'row')} without a target"] if lost.any() else []
         found += [_counted(names, counts)] if gaps.any() else []
+        found += [f"written {_written(marks)}"] if marks else []
         way = "--impute drop" if lost.any() else "--impute median or --impute drop"
         raise TableError(f"missing values: {'; '.join(found)}; use {way}")
     if impute == "median":
         filled = np.where(gaps, np.nanmedian(values, axis=0), values)
         note = f"{plural(int(gaps.sum()), 'missing value')} replaced by the median of the column"
-        return filled, keep, [note]
+        return filled, keep, gaps, [note]
     keep = ~(gaps.any(axis=1) | lost)
     if not keep.any():
         raise TableError("no row is without missing values; use --impute median or --drop columns")
     gone = int((~keep).sum())
-    return values[keep], keep, [f"{plural(gone, 'row')} with missing values left out"]
+    return values[keep], keep, None, [f"{plural(gone, 'row')} with missing values left out"]
+
+
+def _written(marks: set[str]) -> str:
+    """`'NA', '?', nothing`."""
+    return listed([quote(mark) for mark in sorted(marks) if mark] + ["nothing"] * ("" in marks))
 
 
 def _check_informative(table: Table) -> None:
@@ -229,12 +266,19 @@ def _check_informative(table: Table) -> None:
         raise TableError(f"the target {quote(table.target_name)} has one value only")
 
 
-def _counters(values: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Features that only count the rows: as a rule a key, which sorted tables make predictive."""
-    n = len(values)
-    found = [
-        names[j]
-        for j in np.flatnonzero((np.diff(values, axis=0) == 1).all(axis=0)).tolist()
-        if n > 2 and values[0, j] in (0, 1)
-    ]
-    return [f"{quote(name)} counts the rows; --drop it if it is a key" for name in found]
+def _keys(values: np.ndarray, names: Sequence[str]) -> list[str]:
+    """Notes of features that may be keys of the rows, which sorted tables make predictive."""
+    counting, different = [], []
+    for name, column in zip(names, values.T, strict=True):
+        if len(column) < 3 or (column != np.round(column)).any():
+            continue
+        steps = np.diff(column)
+        if column[0] in (0, 1) and (steps == 1).all():
+            counting.append(f"{quote(name)} counts the rows; --drop it if it is a key")
+            continue
+        rising = len(column) >= _RISING and (steps > 0).all()
+        if rising or (_KEY.search(name) and len(np.unique(column)) == len(column)):
+            different.append(quote(name))
+    if different:
+        counting.append(f"{listed(different)}: different in every row; --drop what is a key")
+    return counting

@@ -1,5 +1,6 @@
 """The command in process: answers, files, exit codes, and one line for every mistake."""
 
+import dataclasses
 import json
 import os
 import re
@@ -10,10 +11,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from jaxfs import _choose, _files, _plan, cli
+from jaxfs import _choose, _compare, _files, _pictures, _plan, _show, cli
 from jaxfs._columns import Refusal
 from jaxfs._commands import app
-from jaxfs._tables import read_table
+from jaxfs._tables import Table, read_table
 from jaxfs.estimators._catalogue import METHODS
 
 ROWS, FEATURES = 30, 6
@@ -60,21 +61,37 @@ def refused(*arguments):
 
 
 def test_select_prints_and_writes(table, tmp_path):
+    gap = tmp_path / "gap.csv"
+    head, first, *rest = table.read_text().splitlines()
+    gap.write_text("\n".join([head, "NA," + first.partition(",")[2], *rest]))
     out, plot, page = (tmp_path / name for name in ("o.csv", "p.png", "r.html"))
     files = ("--out", out, "--plot", plot, "--report", page, "--resamples", 3)
-    command = ("select", table, "--target", "kind", "--method", "anova", "-k", 2)
+    command = (
+        "select",
+        gap,
+        "--target",
+        "kind",
+        "--impute",
+        "median",
+        "--method",
+        "anova",
+        "-k",
+        2,
+    )
     result = run(*command, *files)
     assert result.exit_code == 0, result.output
     assert re.search(r"1 │ c .*100%", result.stdout)
     assert "written: " in result.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "p.png", "r.html"]
+    names = ["gap.csv", "o.csv", "p.png", "r.html"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
     written, read = read_table(out, target="kind"), read_table(table, target="kind")
     assert written.names == ["c", "e"]
     np.testing.assert_array_equal(written.values, read.values[:, [2, 4]])
     assert list(written.target) == list(read.target)
     assert plot.read_bytes().startswith(b"\x89PNG")
     text = page.read_text(encoding="utf-8")
-    assert "--method anova -k 2 --seed 0" in text
+    assert "--method anova -k 2 --impute median --seed 0" in text
+    assert "Values that were missing and filled in" in text
     # Nothing is overwritten unless told to, and what stands there is left as it is.
     before = out.read_bytes()
     assert "--force" in refused(*command[:-1], 1, "--out", out)
@@ -93,16 +110,39 @@ def test_json_is_all_of_stdout_and_repeats(table):
     data = read_table(table, target="kind")
     y = np.unique(data.target, return_inverse=True)[1]
     fitted = METHODS["anova"].estimator(n_features_to_select=3).fit(data.values, y)
-    assert [item["column"] for item in content["selected"][:2]] == [2, 4]
+    assert [item["column"] for item in content["selected"][:2]] == [3, 5]
     for item in content["selected"]:
-        assert data.names[item["column"]] == item["name"]
-        assert item["score"] == pytest.approx(float(fitted.scores_[item["column"]]))
+        assert data.names[item["column"] - 1] == item["name"]
+        assert item["score"] == pytest.approx(float(fitted.scores_[item["column"] - 1]))
     assert (content["rows"], content["features"]) == (ROWS, FEATURES)
 
 
 def test_unsupervised_methods_need_no_target(table):
     result = run("select", table, "--drop", "kind", "-m", "variance", "-k", 1, "--json")
     assert [item["name"] for item in json.loads(result.stdout)["selected"]] == ["c"]
+    # Columns are counted as in the file, and so as --drop counts them.
+    result = run("select", table, "-d", "kind", "-d", 1, "-m", "variance", "-k", 1, "--json")
+    assert [item["column"] for item in json.loads(result.stdout)["selected"]] == [3]
+
+
+def test_constant_features_and_many_classes_are_told_of():
+    values = np.random.default_rng(0).normal(size=(ROWS, FEATURES))
+    values[:, 1] = 7
+    data = Table(list("abcdef"), values)
+    notes = _choose.choose(data, _plan.Plan("variance", k="6")).notes
+    assert notes == ("constant, though chosen: 'b'; --drop them",)
+    halves = dataclasses.replace(data, target=np.arange(ROWS) % 5 / 2, target_name="y")
+    with pytest.raises(Refusal, match=r"anova needs classes; 'y' has fractions .*pearson"):
+        _choose.labels(halves, METHODS["anova"])
+    several = dataclasses.replace(data, target=np.arange(60.0) % 25, target_name="y")
+    _, classes = _choose.labels(several, METHODS["anova"])
+    assert "each of the 25 values of 'y'" in _choose.many_classes(several, classes)[0]
+
+
+def test_units_are_told_of_where_they_matter():
+    values = np.array([[1.0, 1000], [2, 5000]])
+    for name, matters in (("gc", True), ("combined", True), ("ssfs", False), ("dirichlet", False)):
+        assert bool(_choose._units(values, METHODS[name])) == matters
 
 
 def test_compare_chooses_within_the_folds(tmp_path):
@@ -122,6 +162,25 @@ def test_compare_chooses_within_the_folds(tmp_path):
     assert rows["variance"]["stability"] > rows["anova"]["stability"]
     shown = run(*command)
     assert re.search(r"anova .*±", shown.stdout)
+
+
+def test_compare_fits_its_defaults_to_the_table(table):
+    command = ("compare", table, "-t", "kind", "-m", "anova", "--folds", 2)
+    content = json.loads(run(*command, "--json").stdout)
+    assert content["k"] == "6"
+    assert "-k is 6" in content["notes"][0]
+    assert "at most the number of features, 6" in refused(*command, "-k", 7)
+
+
+def test_missing_values_are_filled_from_training_rows():
+    gaps = np.zeros((4, 2), bool)
+    gaps[0, 1] = True
+    data = Table(["a", "b"], np.array([[1.0, 5], [2, 4], [3, 6], [4, 100]]), gaps=gaps)
+    assert _compare._filled(data, np.array([0, 1, 2]))[0].tolist() == [1, 5]
+    assert _compare._filled(data, np.array([1, 3]))[0].tolist() == [1, 52]
+    assert data.values[0, 1] == 5
+    with pytest.raises(Refusal, match="'b' has no value"):
+        _compare._filled(data, np.array([0]))
 
 
 def test_methods_and_demo(tmp_path):
@@ -149,6 +208,7 @@ MISTAKES = {
     ("--option", "nonsense"): "name=value",
     ("--option", "nonsense=1"): "anova has no option 'nonsense'",
     ("--option", "criterion=t"): "the method's name says it",
+    ("--option", "x={[]:1}"): "anova has no option 'x'",
     ("--solver", "exact"): "anova has no option 'solver'",
     ("--out", "o.xlsx"): "--out must end in",
     ("--plot", "p.gif"): "--plot must end in",
@@ -175,7 +235,21 @@ def test_more_mistakes(table, tmp_path):
     assert "is the table itself" in refused(
         "select", table, "-t", "kind", "-m", "anova", "--out", table, "--force"
     )
+    again = tmp_path / "again.csv"
+    os.link(table, again)
+    assert "is the table itself" in refused("select", table, "--out", again, "-t", "kind")
     assert "no file" in refused("select", tmp_path / "none.csv", "-t", "y")
+    for method, option, words in (
+        ("relieff", "n_neighbors=ten", "option 'n_neighbors' must be a whole number, got 'ten'"),
+        ("combined", "manifest__ridge=many", "must be a number, got 'many'"),
+        ("combined", "estimators=none", "no option 'estimators'"),
+        ("combined", "manifest=5", "no option 'manifest'"),
+    ):
+        assert words in refused("select", table, "-t", "kind", "-m", method, "-o", option)
+    absent = mock.Mock(fit=mock.Mock(side_effect=ImportError("needs its package")))
+    with pytest.raises(Refusal, match="its package"):
+        _choose.fit(absent, np.zeros((2, 2)), None)
+    assert "--data must end in" in refused("demo", "--data", "x.txt")
     assert "--folds" in refused("compare", table, "-t", "kind", "-m", "anova", "--folds", 16)
     assert "cannot be compared" in refused("compare", table, "-t", "kind", "-m", "anova,rrelieff")
     assert "differ" in refused("compare", table, "-t", "kind", "-m", "anova,anova", "-k", 2)
@@ -190,6 +264,7 @@ def test_interrupts_and_bugs_have_their_codes(table, tmp_path, monkeypatch):
         (KeyboardInterrupt(), 130, "interrupted"),
         (RuntimeError("oh"), 1, "please report"),
         (MemoryError("too\nlarge"), 2, "error: too large"),
+        (OSError(28, "No space left"), 2, "error: No space left"),
     ):
 
         def fail(*_, error=error):
@@ -242,3 +317,12 @@ def test_options_are_read_as_python_writes_them():
     standard = _choose.standardized(np.array([[1.0, 5.0], [3.0, 5.0]]))
     np.testing.assert_array_equal(standard, [[-1, 0], [1, 0]])
     assert os.environ["JAXFS_CACHE_DIR"] == "off"
+
+
+def test_answers_can_be_drawn_and_printed_anywhere(capsys):
+    drawn = _pictures.finite(np.array([1e306, np.inf, 2.0, -np.inf]))
+    assert drawn.tolist() == [1e300, 1e300, 2, 2]
+    _show.print_json({"größe": "\ud800"})
+    printed = capsys.readouterr().out
+    assert printed.isascii()
+    assert json.loads(printed) == {"größe": "\ud800"}

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
+from jaxfs import _memory
 from jaxfs._columns import TableError
 from jaxfs._tables import read_table
 
@@ -47,6 +48,7 @@ WRITINGS = {
     "quotes": '"a","b","y"\n"1","2.5","u"\n"3","-4e1","v"\n"5",".5","u"\n',
     "rows of nothing at the end": PLAIN + ",,\n,,\n",
     "a delimiter at the end": PLAIN.replace("\n", ",\n"),
+    "a delimiter after values": "id,a,b,y\nr,1,2.5,u,\ns,3,-40,v,\nt,5,.5,u,\n",
     "decimal commas": "a;b;y\n1;2,5;u\n3;-40,0;v\n5;0,5;u\n",
     "an index": ",a,b,y\n0,1,2.5,u\n1,3,-40,v\n2,5,0.5,u\n",
     "pandas' index": "Unnamed: 0,a,b,y\n7,1,2.5,u\n3,3,-40,v\n5,5,0.5,u\n",
@@ -70,7 +72,9 @@ def test_gzip_and_names_of_every_script(tmp_path):
     header = ",".join(f'"{name}"' for name in names)
     content = gzip.compress(f"{header}\n1,2,3,4\n5,6,7,9\n".encode())
     assert read(tmp_path, content, name="t.csv.gz").names == names
-    assert "gzip" in refusal(tmp_path, content[:-9], name="t.csv.gz")
+    damaged = content[:12] + b"\xff\xff" + content[14:]
+    for broken in (content[:-9], damaged):
+        assert "gzip" in refusal(tmp_path, broken, name="t.csv.gz")
     latin = read(tmp_path, "größe,b\n1,2\n3,5\n".encode("latin-1"))
     assert latin.names[0] == "größe"
     assert "Latin-1" in latin.notes[0]
@@ -88,9 +92,16 @@ def test_header_is_found_by_its_cells(tmp_path):
         "1,2,3,w\n5,6,7,u\n8,9,1,u\n",
         "400.5,401.5,403,405,406,409,410,412\n3,1,4,1,5,9,2,6\n",
         "oops,4\n5,6\n",
+        "oops,4,7\n5.5,6,8\n1,2.5,3\n",
         "?,?,u\n1,2,v\n3,5,w\n",
+        "sample,1017,7,99\ns1,1.5,2.5,3.5\ns2,4,2.1,8\n",
+        ",1017,7,99\n0,1.5,2.5,3.5\n1,4,2.1,8\n",
+        "g,17,7,99,5,4,2,61,8\ns,3,0,0,1,4,0,9,2\nt,1,1,2,0,0,3,4,1\n",
     ):
         assert "--header" in refusal(tmp_path, doubtful, target="-1")
+    counts = read(tmp_path, "u,5,6\nv,2,2\nu,-1,3\n", target="1")
+    assert counts.names == ["column_2", "column_3"]
+    assert "no row of names" in counts.notes[0]
     as_names = read(tmp_path, "0,1,2\n5,6,7\n1,9,3\n", header="yes")
     assert as_names.names == ["0", "1", "2"]
     assert len(read(tmp_path, "0,1,2\n5,6,7\n1,9,3\n", header="no").values) == 3
@@ -121,7 +132,17 @@ def test_row_names_are_asked_for_or_found(tmp_path):
     for mixed in (content.replace("t,", "s,"), content.replace("t,", "7,")):
         assert "'id' is not numeric" in refusal(tmp_path, mixed)
     assert "without a name" in refusal(tmp_path, ",a,b\n1,2,3\n1,4,5\n")
-    assert "counts the rows" in read(tmp_path, "k,a\n1,7\n2,8\n3,9\n").notes[0]
+    # The name given to a column without one is no other's.
+    assert read(tmp_path, ",row,a\n1,2,3\n2,4,6\n").names == ["row", "a"]
+
+
+def test_keys_are_told_of(tmp_path):
+    assert "counts the rows" in read(tmp_path, "k,a\n1,7\n2,9\n3,8\n").notes[0]
+    assert "counts" in read(tmp_path, "k,a\n1,7\n2,\n3,8\n", impute="drop").notes[0]
+    keys = read(tmp_path, "patient_id,a,acid\n48213,7,1\n48220,7,3\n48301,8,9\n")
+    assert keys.notes == ("'patient_id': different in every row; --drop what is a key",)
+    rising = "a,b\n" + "".join(f"{i * i},{i % 3}\n" for i in range(2, 11))
+    assert "'a': different" in read(tmp_path, rising).notes[0]
 
 
 def test_repeated_names_are_told_apart(tmp_path):
@@ -130,7 +151,8 @@ def test_repeated_names_are_told_apart(tmp_path):
     assert table.names == ["a", "a.3", "a.2"]
     assert "'a'" in table.notes[0]
     assert "2 columns are called 'a'" in refusal(tmp_path, content, target="a")
-    assert read(tmp_path, content, drop=["a"]).names == ["a.2", "y"]
+    chosen = read(tmp_path, content, drop=["a"])
+    assert (chosen.names, chosen.positions) == (["a.2", "y"], [3, 4])
 
 
 def test_missing_values(tmp_path):
@@ -151,6 +173,22 @@ def test_missing_values(tmp_path):
     assert "'b'" in refusal(tmp_path, "a,b,c\n1,,2\n2,,3\n", impute="median")
     assert "no row" in refusal(tmp_path, "a,b,c\n1,,2\n2,3,\n", impute="drop")
     assert "impute" in refusal(tmp_path, PLAIN, impute="mean")
+    assert filled.imputed == {"a": 1, "b": 2}
+    assert dropped.imputed == {}
+
+
+def test_none_is_a_word_among_words(tmp_path):
+    content = "group,a,b\nnone,1,3\ndrug,3,None\nnone,6,7\n"
+    assert "'b' (1); written 'None';" in refusal(tmp_path, content, target="group")
+    table = read(tmp_path, content, target="group", impute="median")
+    assert list(table.target) == ["none", "drug", "none"]
+    assert "'none' is taken for a value of 'group'" in table.notes[0]
+    unknown = content + "NA,2,8\n"
+    assert "1 row without a target; 'b' (1); written 'NA', 'None'" in refusal(
+        tmp_path, unknown, target="group"
+    )
+    booleans = read(tmp_path, "a,b\nTrue,1\nNone,2\nFalse,4\n", impute="median")
+    np.testing.assert_array_equal(booleans.values[:, 0], [1, 0.5, 0])
 
 
 REFUSED = {
@@ -168,6 +206,7 @@ REFUSED = {
     "a,b\n1,1e999\n2,-inf\n": "'b' (2)",
     "a;b\n1,234;1\n2,345;7\n": "--decimal comma",
     "a;b\n1,5;1.5\n2,5;7\n": "--decimal comma",
+    "a;b\n1.234;2\n987;3\n": "--decimal point",
     'a,b\n"1,2\n3,4\n': "quoting",
     "a,b\n1,2\x00\n3,4\n": "not text",
     "a,b,c\n1,2020-01-01,3\n2,2020-01-02,5\n": "'b' is not numeric",
@@ -199,6 +238,7 @@ def test_files_that_are_none(tmp_path):
         ("none.npz", "no file"),
         ("folder.csv", "folder"),
         ("t.xlsx", "ending"),
+        ("t" * 300 + ".csv", "cannot be read|no file"),
     ):
         (tmp_path / "folder.csv").mkdir(exist_ok=True)
         with pytest.raises(TableError, match=words):
@@ -229,7 +269,7 @@ def test_npz(tmp_path):
         read_table(path)
 
 
-def test_mat(tmp_path):
+def test_mat(tmp_path, monkeypatch):
     io, sparse = pytest.importorskip("scipy.io"), pytest.importorskip("scipy.sparse")
     path = tmp_path / "t.mat"
     names = np.array(["p", "long name"], dtype=object)
@@ -241,6 +281,10 @@ def test_mat(tmp_path):
         assert table.names == ["p", "long name"]
         np.testing.assert_array_equal(table.values, X)
         np.testing.assert_array_equal(table.target, [1, 2, 1])
+    io.savemat(path, {"X": sparse.csc_array(X)})
+    monkeypatch.setattr(_memory, "free", lambda: 100.0)
+    with pytest.raises(TableError, match="3 rows and 2 columns needs about 144 B, and 100 B"):
+        read_table(path)
 
 
 def test_parquet(tmp_path):
@@ -259,6 +303,11 @@ def test_parquet(tmp_path):
     np.testing.assert_array_equal(table.values[:, :2], [[1.5, 1], [1.75, 0], [2, 1]])
     with pytest.raises(TableError, match=r"1 row without a target; 'a' \(1\), 'c' \(1\)"):
         read_table(path, target="y")
+    index = {"a": [1, 2], "b": [5, 4], "__index_level_0__": [17, 3]}
+    polars.DataFrame(index).write_parquet(path)
+    stored = read_table(path)
+    assert (stored.names, stored.rows) == (["a", "b"], ["17", "3"])
+    assert "index" in stored.notes[0]
     polars.DataFrame({"a": [1, 2], "b": [[1], [2]], "c": [3, 4]}).write_parquet(path)
     with pytest.raises(TableError, match="'b' is not numeric"):
         read_table(path)

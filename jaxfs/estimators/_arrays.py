@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import narwhals as nw
 import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
 
 #: Libraries whose arrays do not say their namespace themselves.
 _SILENT = ("torch", "cupy")
@@ -47,6 +48,8 @@ def namespace(x: Any) -> Namespace | None:
     if isinstance(x, (np.ndarray, np.generic)) or not hasattr(x, "__array_namespace__"):
         return None
     device = getattr(x, "sharding", None) if isinstance(x, jax.Array) else x.device
+    if isinstance(device, NamedSharding):  # of a matrix; answers are vectors, whole everywhere
+        device = NamedSharding(device.mesh, PartitionSpec())
     return Namespace(x.__array_namespace__(), device)
 
 

@@ -17,7 +17,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxfs import _checks
+from jaxfs import _checks, _memory
 from jaxfs._types import Selection
 from jaxfs.estimators import _arrays, _cost
 from jaxfs.estimators._problem import Problem
@@ -217,7 +217,7 @@ class Selector(SelectorMixin, BaseEstimator):
         if cost.bytes > free:
             raise MemoryError(
                 f"{name} of {n} samples and {d} features needs about"
-                f" {_cost.readable_bytes(cost.bytes)}, and {_cost.readable_bytes(free)} are free."
+                f" {_memory.readable(cost.bytes)}, and {_memory.readable(free)} are free."
                 f" {self._advice(problem)}"
             )
         if cost.seconds > _cost.LONG:

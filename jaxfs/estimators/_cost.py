@@ -5,14 +5,14 @@ Times are counts of operations over the speed of one core, which one small produ
 """
 
 import functools
-import math
-import os
 import time
 from typing import NamedTuple
 
 import jax
 import numpy as np
 from threadpoolctl import threadpool_limits
+
+from jaxfs import _memory
 
 #: So many seconds are told of before they begin.
 LONG = 600.0
@@ -27,7 +27,7 @@ class Cost(NamedTuple):
     seconds: float
 
     def __str__(self) -> str:
-        return f"about {readable_bytes(self.bytes)} and {readable_seconds(self.seconds)}"
+        return f"about {_memory.readable(self.bytes)} and {readable_seconds(self.seconds)}"
 
 
 class Work(NamedTuple):
@@ -88,21 +88,7 @@ def free_memory() -> float:
     stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
     if stats and "bytes_limit" in stats:
         return _SHARE * (stats["bytes_limit"] - stats.get("bytes_in_use", 0))
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            found = dict(line.split(":", 1) for line in file)
-        return _SHARE * 1024 * float(found["MemAvailable"].split()[0])
-    except (OSError, KeyError, ValueError):
-        pass
-    try:
-        return _SHARE * 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return float("inf")
-
-
-def readable_bytes(number: float) -> str:
-    power = min(4, max(0, int(math.log10(max(number, 1)) // 3)))
-    return f"{number / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
+    return _SHARE * _memory.free()
 
 
 def readable_seconds(number: float) -> str:

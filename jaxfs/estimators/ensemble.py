@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _BaseComposition
 
 from jaxfs import _checks
@@ -27,6 +28,16 @@ def _checked(inside: Any, name: str) -> Selector:
     if not isinstance(inside, Selector):
         raise _checks.fail(name, "an estimator of jaxfs.estimators", repr(inside))
     return inside
+
+
+def _seeded(inside: Selector, draw: np.random.RandomState) -> Selector:
+    """With seeds for whatever draws at random in it and has none."""
+    unset = [
+        name
+        for name, value in sorted(inside.get_params().items())
+        if name.rpartition("__")[2] == "random_state" and value is None
+    ]
+    return inside.set_params(**{name: int(draw.randint(2**31 - 1)) for name in unset})
 
 
 @estimator
@@ -107,7 +118,7 @@ class StabilitySelector(Selector):
     - `n_resamples`: B; `fraction`: the share of the samples in each.
     - `threshold`: with `n_features_to_select="auto"`, those are selected that were chosen in more
       than this share of the parts, or the best one if there is none.
-    - `random_state`: of the draws.
+    - `random_state`: of the draws, and of the estimator where it has none of its own.
 
     **Attributes** beside those of `Selector`:
 
@@ -156,9 +167,10 @@ class StabilitySelector(Selector):
     def _resample(self, problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Which features were chosen in every part, and their ranks."""
         groups = problem.target if problem.num_classes else None
+        draw = check_random_state(self.random_state)
         masks = np.asarray(
             subsample_masks(
-                random_key(self.random_state),
+                random_key(draw),
                 number,
                 problem.num_samples,
                 fraction=self.fraction,
@@ -170,7 +182,7 @@ class StabilitySelector(Selector):
         with _progress.bar("resamples", number, show=self.verbose) as done:
             for rows in masks:
                 part = None if y is None else y[rows]
-                inside = clone(self.estimator).fit(problem.values[rows], part)
+                inside = _seeded(clone(self.estimator), draw).fit(problem.values[rows], part)
                 chosen.append(inside.get_support())
                 ranks.append(inside.ranking_)
                 done(1)

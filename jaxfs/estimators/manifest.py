@@ -13,12 +13,12 @@ from jaxfs.estimators import _cost
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
 from jaxfs.methods.manifest import AGGREGATES, manifest_multiclass_score, manifest_score
-from jaxfs.methods.manifest_lowrank import manifest_lowrank_score
+from jaxfs.methods.manifest_lowrank import manifest_cost, manifest_lowrank_score
 
 SOLVERS = ("auto", "exact", "lowrank")
 #: The mean of several kernels takes so many iterations, about.
 _ITERATIONS = 20
-#: With more features of two classes, or as much work, `solver="auto"` is not exact.
+#: With more features of two classes, or more work, `solver="auto"` is not exact.
 _LARGEST = 2500
 #: The bandwidth of the low-rank solver is taken from so many features.
 _SAMPLE = 2048
@@ -42,8 +42,8 @@ class ManiFeSt(ScoringSelector):
     - `solver`: `"exact"` decomposes matrices of d × d. `"lowrank"` never forms them: for d of ten
       thousands, with `geometry="spd"` (`jaxfs.manifest_lowrank_score`); of more than two classes it
       compares each with all others instead of with their mean, which is another score. `"auto"`:
-      exact if it fits in memory and is no more work than 2500 features of two classes (some 15 s of
-      one core), or else low rank with a warning that says so.
+      exact up to the work of 2500 features of two classes (some 15 s of one core), beyond it low
+      rank, with a warning that says so.
     - `lowrank_rank`: how many directions the low-rank solver keeps of each kernel.
     - `random_state`: of the low-rank solver, which draws at random.
 
@@ -117,44 +117,59 @@ class ManiFeSt(ScoringSelector):
         return np.max(scores, axis=0) if self.aggregate == "max" else np.sum(scores, axis=0)
 
     def _check_cost(self, problem: Problem) -> None:
-        self.solver_ = self._chosen_solver(problem)
-        if self.solver_ == "exact":
-            super()._check_cost(problem)
+        n, d = problem.values.shape
+        self.solver_ = self._taken(n, d, problem.num_classes)
+        if self.solver_ == "lowrank" and self.solver == "auto":
+            warnings.warn(
+                f"ManiFeSt takes its low-rank solver: exactly, {d} features of"
+                f" {problem.num_classes} classes are much work."
+                ' solver="lowrank" does so silently, solver="exact" does not',
+                UserWarning,
+                stacklevel=4,
+            )
+        super()._check_cost(problem)
 
-    def _chosen_solver(self, problem: Problem) -> str:
+    def _taken(self, n: int, d: int, c: int) -> str:
+        """The solver for data of this size.
+
+        By the work alone: the answer must not depend on how busy a machine is, nor on how large.
+        """
         _checks.option(self.solver, "solver", SOLVERS)
         possible = self.geometry == "spd"
         if self.solver == "lowrank" and not possible:
             raise _checks.fail("geometry", '"spd" for solver="lowrank"', repr(self.geometry))
         if self.solver != "auto" or not possible:
             return "exact" if self.solver == "auto" else self.solver
-        n, d = problem.values.shape
-        work = self._work(n, d, problem.num_classes)
-        cost = _cost.cost(work, problem.values.dtype)
-        free = _cost.free_memory()
-        # By the work and not by the time: the answer must not depend on how busy a machine is.
-        if cost.bytes <= free and work.cubes <= self._work(n, _LARGEST, 2).cubes:
-            return "exact"
-        warnings.warn(
-            f"ManiFeSt takes its low-rank solver: exactly, {d} features need {cost},"
-            f' and {_cost.readable_bytes(free)} are free. solver="lowrank" does so silently',
-            UserWarning,
-            stacklevel=6,
-        )
-        return "lowrank"
+        few = _exact_work(n, d, c).cubes <= _exact_work(n, _LARGEST, 2).cubes
+        return "exact" if few else "lowrank"
 
     def _advice(self, problem: Problem) -> str:
-        return 'solver="lowrank" needs little'
+        if self.solver_ == "lowrank":
+            return "Lower lowrank_rank"
+        if self.geometry == "spd":
+            return 'solver="lowrank" needs little'
+        return super()._advice(problem)
 
     def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        decompositions = 2 if c == 2 else c * (_ITERATIONS + 3)
-        matrices = 8 if c == 2 else 6 * c
+        if self._taken(n, d, c) == "exact":
+            return _exact_work(n, d, c)
+        each = manifest_cost(d, n, min(self.lowrank_rank, d), np.float64)
         return _cost.Work(
-            numbers=matrices * d**2 + 2 * n * d,
-            products=2 * n * d**2,
-            cubes=2 * decompositions * d**3,  # and products of that size
-            passes=40 * c * d**2,  # the percentile is found by counting
+            numbers=each.memory_bytes / 8 + 2 * n * d + 3 * min(d, _SAMPLE) ** 2,
+            products=each.flops * (1 if c == 2 else c),
         )
+
+
+def _exact_work(n: int, d: int, c: int) -> _cost.Work:
+    """Of matrices of d × d."""
+    decompositions = 2 if c == 2 else c * (_ITERATIONS + 3)
+    matrices = 8 if c == 2 else 6 * c
+    return _cost.Work(
+        numbers=matrices * d**2 + 2 * n * d,
+        products=2 * n * d**2,
+        cubes=2 * decompositions * d**3,  # and products of that size
+        passes=40 * c * d**2,  # the percentile is found by counting
+    )
 
 
 def _against_rest(problem: Problem, code: int) -> Problem:

@@ -8,13 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
+from jaxfs._self_tuning import BLOCK
 from jaxfs.estimators import _cost, _progress
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
 from jaxfs.methods import _ssfs
+from jaxfs.methods._laplacian import LARGE
 from jaxfs.methods.ssfs import check_arguments
 
 SURROGATES = ("correlation", "boosting", "logistic", "ridge", "xgboost")
+#: Eigenvectors of very many samples take so many products with their graph, about.
+_PRODUCTS = 60
 _resampled_scores = jax.jit(_ssfs.resampled_scores, static_argnames="settings")
 
 
@@ -132,11 +136,12 @@ class SSFS(ScoringSelector):
         )
 
     def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        number = 2 * self.n_pseudo_labels
+        number = self.n_eigenvectors or 2 * self.n_pseudo_labels
+        whole = n <= LARGE  # else rows of the graph are computed anew for each product
         work = _cost.Work(
-            numbers=6 * n * d + 6 * n**2,
-            products=2 * n**2 * d,
-            cubes=n**3,
+            numbers=6 * n * d + 6 * (n**2 if whole else BLOCK) + 20 * n * number,
+            products=2 * n**2 * d * (1 if whole else _PRODUCTS),
+            cubes=n**3 if whole else 0,
             passes=2 * n * d * min(d, 2048) * (self.ranking == "diverse"),
         )
         if self.selection == "stability":

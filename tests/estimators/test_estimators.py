@@ -13,9 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import jaxfs
+from jaxfs import _memory
 from jaxfs.estimators import (
     FCBF,
     MRMR,
+    SSFS,
     CombinedSelector,
     FilterSelector,
     GaussianCompromise,
@@ -24,6 +26,7 @@ from jaxfs.estimators import (
     StabilitySelector,
     _base,
     _cost,
+    ensemble,
 )
 from tests.helpers import assert_close, rng
 
@@ -121,6 +124,17 @@ def test_stability():
         StabilitySelector(LogisticRegression()).fit(X, Y)
 
 
+def test_stability_seeds_what_is_inside():
+    members = [("manifest", ManiFeSt()), ("fixed", ManiFeSt(random_state=3))]
+    inside = CombinedSelector(estimators=members)
+    seeds = []
+    for _ in range(2):
+        seeded = ensemble._seeded(clone(inside), np.random.RandomState(0)).get_params()
+        seeds.append(seeded["manifest__random_state"])
+        assert seeded["fixed__random_state"] == 3
+    assert seeds[0] == seeds[1] is not None
+
+
 # ---- Frames -------------------------------------------------------------------------------------
 
 
@@ -210,6 +224,14 @@ def test_arrays_stay_in_their_library(library):
     assert isinstance(fitted.get_support(), np.ndarray)
 
 
+def test_arrays_spread_over_a_mesh():
+    mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data", None))
+    fitted = FilterSelector(n_features_to_select=2).fit(jax.device_put(X, rows), CODES)
+    assert fitted.scores_.sharding.is_fully_replicated
+    assert fitted.transform(jax.device_put(X, rows)).shape == (N, 2)
+
+
 def test_float64_is_computed_in_float64_and_float32_in_float32():
     with jax.enable_x64(False):
         wide = ManiFeSt().fit(X, Y).scores_
@@ -253,20 +275,50 @@ def test_joblib():
 
 
 def test_cost_grows_and_reads_well():
-    small, large = (ManiFeSt().cost(100, d) for d in (100, 20_000))
+    small, large = (ManiFeSt(solver="exact").cost(100, d) for d in (100, 20_000))
     assert large.bytes > 20e9
     assert large.seconds > 600 > small.seconds
     assert "GB" in str(large)
     assert ManiFeSt(dtype="float32").cost(100, 100).bytes == small.bytes / 2
     assert _cost.readable_seconds(7200) == "2 hours"
-    assert _cost.readable_bytes(1.5e6) == "1.5 MB"
+    assert _memory.readable(1.5e6) == "1.5 MB"
     assert _cost.free_memory() > 0
+
+
+def test_cost_is_that_of_the_way_taken():
+    for members in (ManiFeSt(), CombinedSelector(), StabilitySelector(ManiFeSt())):
+        assert members.cost(80, 20_000).bytes < 2e9
+    assert ManiFeSt(geometry="spsd").cost(80, 20_000).bytes > 20e9
+    # Beyond the graphs that are held, SSFS holds some rows.
+    held, iterated = (SSFS().cost(n, 20).bytes for n in (8192, 100_000))
+    assert iterated < held
+
+
+def test_memory_of_a_container(tmp_path):
+    groups, root = tmp_path / "cgroup", tmp_path / "root"
+    inner, old = root / "job" / "step", root / "memory"
+    for folder, names in ((inner, _memory._VERSION_2), (inner.parent, _memory._VERSION_2)):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, number in zip(names, ("max" if folder == inner else 1000, 700), strict=True):
+            (folder / name).write_text(f"{number}\n")
+    (inner.parent / "memory.stat").write_text("anon 500\ninactive_file 150\n")
+    groups.write_text("0::/job/step\n")
+    assert _memory.of_container(groups, root) == 450
+    groups.write_text("5:cpu:/a\n4:memory:/of/the/host\n")
+    assert _memory.of_container(groups, root) == float("inf")
+    old.mkdir()
+    for name, number in zip(_memory._VERSION_1, (900, 1000), strict=True):
+        (old / name).write_text(str(number))
+    assert _memory.of_container(groups, root) == 0
+    assert _memory.of_container(tmp_path / "none", root) == float("inf")
 
 
 def test_what_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(_cost, "free_memory", lambda: 100.0)
     with pytest.raises(MemoryError, match=r'needs about .* kB, and 100 B are free.*"lowrank"'):
         ManiFeSt(solver="exact").fit(X, Y)
+    with pytest.raises(MemoryError, match="Lower lowrank_rank"):
+        ManiFeSt(solver="lowrank").fit(X, Y)
     with pytest.raises(MemoryError, match="float32"):
         FilterSelector().fit(X, Y)
 

@@ -101,7 +101,7 @@ def test_low_rank_is_taken_where_exact_does_not_fit(monkeypatch):
     y = np.arange(32) % 2
     exact = ManiFeSt(solver="exact").fit(X, y)
     monkeypatch.setattr(manifest_module, "_LARGEST", 7)
-    with pytest.warns(UserWarning, match="takes its low-rank solver: exactly, 8 features need"):
+    with pytest.warns(UserWarning, match="takes its low-rank solver: exactly, 8 features"):
         low = ManiFeSt(random_state=0).fit(X, y)
     assert (exact.solver_, low.solver_) == ("exact", "lowrank")
     # Of the full rank it is the exact score; float64 factors of a kernel lose some digits.

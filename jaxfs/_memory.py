@@ -1,0 +1,73 @@
+"""How much memory this process may still take: of the machine, and of its container; no JAX."""
+
+import math
+import os
+from pathlib import Path
+
+#: What control groups, of version 2 and 1, call the most they may hold and what they hold.
+_VERSION_2 = "memory.max", "memory.current"
+_VERSION_1 = "memory.limit_in_bytes", "memory.usage_in_bytes"
+
+
+def free() -> float:
+    """Bytes that are free; infinite where that is not known."""
+    return min(_of_machine(), of_container())
+
+
+def _of_machine() -> float:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            found = dict(line.split(":", 1) for line in file)
+        return 1024 * float(found["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return math.inf
+
+
+def of_container(
+    groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> float:
+    """Bytes that control groups leave (Docker, Kubernetes, SLURM): the least up to their root."""
+    try:
+        lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
+    except (OSError, ValueError):
+        return math.inf
+    rest = math.inf
+    for _, controllers, path in (line for line in lines if len(line) == 3):
+        if "memory" in controllers.split(","):
+            top, files = root / "memory", _VERSION_1
+        elif not controllers:
+            top, files = root, _VERSION_2
+        else:
+            continue
+        # Inside a container the path may be the host's: then there is only the root to look at.
+        group = top / path.strip("/")
+        for folder in (group, *group.parents):
+            rest = min(rest, _rest(folder, *files))
+            if folder == top:
+                break
+    return rest
+
+
+def _rest(folder: Path, limit: str, used: str) -> float:
+    """What one group leaves; files that it read count as used, though they make room."""
+    try:
+        most, now = (int((folder / name).read_text()) for name in (limit, used))
+    except (OSError, ValueError):  # no such group, or no limit: `max`
+        return math.inf
+    try:
+        lines = (folder / "memory.stat").read_text().splitlines()
+        stored = dict(line.split(" ", 1) for line in lines)
+    except (OSError, ValueError):
+        stored = {}
+    files = stored.get("total_inactive_file", stored.get("inactive_file", "0"))
+    return float(max(0, most - now + int(files)))
+
+
+def readable(number: float) -> str:
+    """`1.5 MB`."""
+    power = min(4, max(0, int(math.log10(max(number, 1)) // 3)))
+    return f"{number / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
