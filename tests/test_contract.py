@@ -187,11 +187,6 @@ def assert_same(got, expected, rtol: float) -> None:
     assert_close(got, expected, rtol)
 
 
-@functools.cache
-def compiled(score):
-    return jax.jit(lambda x, weights=None: score(x, weights=weights))
-
-
 @every_score
 @both_dtypes
 def test_shape_and_dtype(score, dtype):
@@ -214,9 +209,12 @@ def test_features_may_be_permuted(score, dtype):
 
 
 @everything
-def test_jit_is_eager(score):
+def test_jit_is_eager_and_the_same_shapes_compile_once(score):
+    chex.clear_trace_counter()
+    traced_once = jax.jit(chex.assert_max_traces(lambda x, w: score(x, weights=w), n=1))
     x = data(1)
-    assert_same(compiled(score)(x), score(x), SAME["float64"])
+    assert_same(traced_once(x, np.ones(N)), score(x), SAME["float64"])
+    traced_once(data(2), np.full(N, 0.5))
 
 
 @everything
@@ -224,23 +222,14 @@ def test_vmap_is_a_loop(score):
     x = np.stack([data(seed) for seed in range(3)])
     batched = jax.vmap(lambda x: score(x))(x)
     for i, one in enumerate(x):
-        assert_same(
-            jax.tree.map(lambda a, i=i: a[i], batched), compiled(score)(one), SAME["float64"]
-        )
-
-
-@everything
-def test_the_same_shapes_compile_once(score):
-    chex.clear_trace_counter()
-    traced_once = jax.jit(chex.assert_max_traces(lambda x, w: score(x, weights=w), n=1))
-    traced_once(data(1), np.ones(N))
-    traced_once(data(2), np.full(N, 0.5))
+        assert_same(jax.tree.map(lambda a, i=i: a[i], batched), score(one), SAME["float64"])
 
 
 @every_score
 def test_lowers_for_cpu_cuda_and_tpu(score):
     def value_and_gradient(x):
-        return score(x), jax.grad(lambda x: jnp.sum(score(x)))(x)
+        values, pull = jax.vjp(lambda x: score(x), x)
+        return values, pull(jnp.ones_like(values))
 
     shape = jax.ShapeDtypeStruct((N, D), jnp.float32)
     platforms = ("cpu", "cuda", "tpu")
@@ -257,12 +246,12 @@ def padded(x: np.ndarray, content: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 @everything
-@both_dtypes
-def test_padding_without_weight_changes_nothing(score, dtype):
-    x, labels = data(dtype=dtype), np.repeat([0, 1], N // 2 + 3)
+def test_padding_without_weight_changes_nothing(score):
+    """In float32, where rounding would show first."""
+    x, labels = data(dtype="float32"), np.repeat([0, 1], N // 2 + 3)
     rows, weights = padded(x, 7.0)
     answer = score(rows, labels, weights)
-    assert_same(answer, score(x), SAME[dtype])
+    assert_same(answer, score(x), SAME["float32"])
     for content in (np.nan, np.inf, -1e30):
         again = score(padded(x, content)[0], labels, weights)
         for leaf, expected in zip(jax.tree.leaves(again), jax.tree.leaves(answer), strict=True):
