@@ -112,7 +112,7 @@ def from_npy(
     n, d = x.shape
     columns = []
     for name, what, column in (("y", "label", y), ("weights", "weight", weights)):
-        if column is None:
+        if name == "weights" and column is None:
             continue
         column = np.asarray(_mapped(column) if isinstance(column, (str, os.PathLike)) else column)
         if column.shape != (n,):

@@ -75,8 +75,7 @@ def map_datasets(
     def first(a, number):
         if not replicate and number == a.shape[0]:
             return a
-        a = constrained(a, mesh, P())[:number]
-        return a if replicate or number % devices else constrained(a, mesh, P(axes))
+        return constrained(a, mesh, P())[:number]
 
     def mapped(*datasets):
         arrays = [_batch(a, i) for i, a in enumerate(datasets)]

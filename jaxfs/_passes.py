@@ -28,7 +28,7 @@ class Sums(NamedTuple):
     means: np.ndarray  # (c, d), less the origin
     reach: np.ndarray  # (d,), the largest distance from it
     low: np.ndarray  # (d,), the smallest values
-    unit: np.ndarray  # (d,), a power of two near that, so that squares do not overflow
+    unit: np.ndarray  # (d,), a power of two near the reach, so that squares do not overflow
     by_class: bool  # or all samples as one class, and the targets are numbers
 
 
@@ -71,12 +71,12 @@ def average(
     `function` is a method of `Rows`; features are taken in a `unit`, 1 by default.
     """
     c = len(sums.sizes)
-    unit = np.ones(source.num_features) if unit is None else unit
-    given = [(a / unit).astype(source.dtype) for a in (sums.origin, sums.means)]
+    scale = np.asarray(1.0 if unit is None else unit, source.dtype)
+    about = [(a / scale).astype(source.dtype) for a in (sums.origin, sums.means)]
     out: Any = None
     for block in _coded(source, c if sums.by_class else None):
-        block = block._replace(x=block.x / unit.astype(source.dtype))
-        new = np.asarray(_later(block, *given, function, *more))
+        block = block if unit is None else block._replace(x=block.x / scale)
+        new = np.asarray(_later(block, *about, function, *more))
         out = new.astype(np.float64) if out is None else np.add(out, new, out=out)
     out /= sums.sizes.reshape(-1, *[1] * (out.ndim - 1))
     return out

@@ -37,7 +37,8 @@ def sharded_manifest_score(
 
     Each device has d / devices features, their rows of the kernels and of the factors; what is
     exchanged are the landmarks, matrices of the size of the rank, and, for `refine`, the factors,
-    which go round from device to device. No device holds all features.
+    which go round from device to device. No device holds all features, unless the bandwidth's rule
+    looks at all or all are landmarks.
 
     **Arguments** those of `manifest_lowrank_score`, and `mesh` and `axis`. `x1`, `x2`: `(n, d)`,
     global arrays sharded over their second axis, or arrays that every process has.

@@ -31,7 +31,15 @@ from jaxfs._blocks import from_parquet as from_parquet
 from jaxfs._passes import Sums, add_up, average, targets_with
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods import _gaussian_search, _moments, gaussian
-from jaxfs.methods._gaussian_moments import Covariances, Elsewhere, Moments, Rows, summary
+from jaxfs.methods._gaussian_moments import (
+    LARGEST_BLOCK,
+    Covariances,
+    Elsewhere,
+    Moments,
+    Rows,
+    num_sums,
+    summary,
+)
 from jaxfs.methods._gaussian_search import Search
 
 #: Bytes that the classes' covariances may take; beyond, every chosen feature costs a pass.
@@ -67,7 +75,8 @@ def gc_select(
     """
     gaussian.check_fallback(fallback, key)
     settings = (num_features, num_classes, objective, ridge, shrinkage, initial)
-    return _select(source, _gc, settings, {"fallback": fallback}, key, memory)
+    search = _gaussian_search.gc_search
+    return _select(source, search, settings, {"fallback": fallback}, key, memory)
 
 
 def gkl_select(
@@ -86,10 +95,6 @@ def gkl_select(
     return _select(source, _gkl, settings, {}, None, memory)
 
 
-def _gc(m, ridge, shrinkage, initial, key, **options) -> Search:
-    return _gaussian_search.gc_search(m, ridge, shrinkage, initial, key, **options)
-
-
 def _gkl(m, ridge, shrinkage, initial, key, **options) -> Search:
     return _gaussian_search.gkl_search(m, ridge, shrinkage, initial, **options)
 
@@ -102,7 +107,7 @@ def _select(source, search: Callable[..., Search], settings, more, key, memory) 
     _checks.integer(memory, "memory", low=0)
     sums = add_up(source, c)
     gaussian.check_rank(int(np.sum(sums.reach != 0)), sums.counts, k, *given[:2])
-    terms = (source.rows / 128) ** 0.5 + 128**0.5
+    terms = num_sums(source.rows / LARGEST_BLOCK, LARGEST_BLOCK)
     if 8 * c * source.num_features**2 <= memory:
         matrices = average(source, sums, Rows.covariances)
         variances = np.array([np.diagonal(a) for a in matrices])

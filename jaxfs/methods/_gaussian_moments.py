@@ -9,6 +9,14 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import matmul, safe_divide
 
+#: Rows of a block at most.
+LARGEST_BLOCK = 128
+
+
+def num_sums(blocks: float, rows: int) -> float:
+    """How many roundings a sum over samples has, about: over blocks, and of a block."""
+    return blocks**0.5 + rows**0.5
+
 
 class Rows(NamedTuple):
     """Samples about the means of their classes, which give covariances by products.
@@ -26,8 +34,7 @@ class Rows(NamedTuple):
 
     @property
     def num_sums(self) -> float:
-        """How many roundings a sum over samples has, about: of a block, and over blocks."""
-        return self.blocks.shape[0] ** 0.5 + self.blocks.shape[1] ** 0.5
+        return num_sums(*self.blocks.shape[:2])
 
     def covariances_with(self, i: Int[Array, ""]) -> Float[Array, "c d"]:
         """Of feature i with every feature, in every class: one pass over the data."""
@@ -216,9 +223,9 @@ def _sorted_blocks(y, present, num_classes: int):
 
 
 def _block_rows(n: int, num_classes: int) -> int:
-    """A power of two up to 128, with few places left empty: less than a block a class."""
+    """A power of two, with few places left empty: less than a block a class."""
     wanted = n // (8 * num_classes)
-    return 2 ** min(max(wanted.bit_length() - 1, 0), 7)
+    return min(2 ** max(wanted.bit_length() - 1, 0), LARGEST_BLOCK)
 
 
 def products(u: Float[Array, "g k"], rows: Float[Array, "g k d"]) -> Float[Array, "g d"]:
