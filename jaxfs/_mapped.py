@@ -33,7 +33,9 @@ def map_datasets(
     - `mesh`: whose devices share the data sets evenly.
     - `axis`: the axis of the mesh, or axes, over which they are spread; by default all.
     - `batch_size`: at most so many at a time are computed side by side (`vmap`) on a device. More
-      need more memory, and on a CPU are hardly faster.
+      need more memory, and on a CPU are hardly faster. There a `score` that is not of jaxfs and
+      calls `jax.numpy.linalg` should have 1: such batches on several devices can wait for each
+      other for ever.
     - `replicate`: whether every device gets all answers, so that `numpy.asarray` works on every
       host. Otherwise they stay where they were computed, if the devices divide their number.
 

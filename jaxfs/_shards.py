@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxfs import _lapack
 from jaxfs._numerics import matmul
 
 
@@ -92,10 +93,10 @@ class Part(NamedTuple):
 
     def qr(self, a: Float[Array, "size k"]) -> tuple[Float[Array, "size k"], Float[Array, "k k"]]:
         """Of the whole matrix, by rows: first every device's part, then their triangles."""
-        q, r = jnp.linalg.qr(a)
+        q, r = _lapack.qr(a)
         if self.axis is None:
             return q, r
-        outer, r = jnp.linalg.qr(self.gather(r))
+        outer, r = _lapack.qr(self.gather(r))
         rows = q.shape[1]
         here = lax.dynamic_slice_in_dim(outer, lax.axis_index(self.axis) * rows, rows)
         return matmul(q, here), r

@@ -26,6 +26,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
+from jaxfs import _lapack
 from jaxfs._numerics import congruence, matmul
 
 
@@ -208,6 +209,19 @@ def _differentiable_once_jvp(primals, tangents):
         "no further derivative: functions of a symmetric matrix in jaxfs.linalg can be "
         "differentiated twice, leading_eigenspace once"
     )
+
+
+@jax.custom_jvp
+def singular_values(a: Float[Array, "*b m n"]) -> Float[Array, "*b k"]:
+    """Falling; each differentiable once, where it is simple and not 0."""
+    return _lapack.svd(a)[1]
+
+
+@singular_values.defjvp
+def _singular_values_jvp(primals, tangents):
+    u, _, vt = _lapack.svd(primals[0])
+    u, vt = differentiable_once((u, vt), primals[0])
+    return singular_values(*primals), jnp.sum(u * matmul(tangents[0], vt.mT), axis=-2)
 
 
 def _second_derivative(fun: SpectralFunction, w, v, t, e, g) -> Float[Array, "*b d d"]:

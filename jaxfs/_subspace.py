@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs import _checks
+from jaxfs import _checks, _lapack
 from jaxfs._numerics import eps, matmul, symmetrize
 from jaxfs._types import ArrayLike
 
@@ -153,7 +153,7 @@ def _iterate(
         everything = jnp.eye(d, dtype=start.dtype)
         block, rounds = _ritz([everything], [matvec(everything)], b), jnp.zeros((), jnp.int32)
     else:
-        x = jnp.linalg.qr(start)[0]
+        x = _lapack.qr(start)[0]
 
         def unfinished(state):
             block, rounds = state
@@ -191,7 +191,7 @@ def _complement(spaces: list[Array], new: Float[Array, "d b"]) -> Float[Array, "
     for _ in range(2):
         for q in spaces:
             new = new - matmul(q, matmul(q.T, new))
-        new = jnp.linalg.qr(new)[0]
+        new = _lapack.qr(new)[0]
     return new
 
 
@@ -202,7 +202,7 @@ def _ritz(spaces: list[Array], images: list[Array], b: int) -> _Block:
     finite = jnp.all(jnp.isfinite(core))
     # On NaN LAPACK need not return.
     safe = jnp.where(finite, core, jnp.eye(core.shape[0], dtype=core.dtype))
-    w, u = jnp.linalg.eigh(safe, symmetrize_input=False)
+    w, u = _lapack.eigh(safe)
     w, u = jnp.where(finite, w[::-1][:b], jnp.nan), u[:, ::-1][:, :b]
     return _Block(matmul(q, u), matmul(aq, u), w)
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from jaxfs import _bordered, _checks, _spectral
+from jaxfs import _bordered, _checks, _lapack, _spectral
 from jaxfs._functions import ABS, EXP, INV_SQRT, LOG, POWER, SQRT, second_from_first
 from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._spectral import SpectralFunction
@@ -33,7 +33,7 @@ def eigh(a: Float[Array, "*b d d"]) -> tuple[Float[Array, "*b d"], Float[Array, 
     A matrix with a non-finite entry has NaN for eigenvalues, on every backend.
     """
     a = lax.stop_gradient(a)
-    w, v = jnp.linalg.eigh(_guarded(a), symmetrize_input=False)
+    w, v = _lapack.eigh(_guarded(a))
     return jnp.where(_is_finite(a), w, jnp.nan), v
 
 
@@ -274,7 +274,7 @@ def polar(c: ArrayLike) -> Float[Array, "*b k k"]:
     [[1.0, 0.0], [0.0, -1.0]]
     """
     c = _checks.square(c, "c")
-    u, s, vt = jnp.linalg.svd(_guarded(lax.stop_gradient(c)), full_matrices=False)
+    u, s, vt = _lapack.svd(_guarded(lax.stop_gradient(c)))
     return jnp.where(_is_finite(c)[..., None], _polar(c, u, s, jnp.matrix_transpose(vt)), jnp.nan)
 
 

@@ -20,6 +20,7 @@ ORDER = (
     "_checks",
     "_types",
     "_numerics",
+    "_lapack",
     "_stability",
     "_medoids",
     "_order",

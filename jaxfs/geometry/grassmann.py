@@ -27,9 +27,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from jaxfs import _checks, _spectral
+from jaxfs import _checks, _lapack, _spectral
 from jaxfs._numerics import congruence, eps, matmul
-from jaxfs._spectral import SpectralFunction
+from jaxfs._spectral import SpectralFunction, singular_values
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common
 from jaxfs.geometry._common import KarcherMean
@@ -58,8 +58,7 @@ def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
     g1, g2 = _same_shape(g1=g1, g2=g2)
     c, finite = _common.finite_or_zero(matmul(g1.mT, g2))
     across = jnp.where(finite, g2 - matmul(g1, c), 0.0)
-    cosine = jnp.linalg.svd(c, compute_uv=False)
-    sine = jnp.linalg.svd(across, compute_uv=False)[..., ::-1]
+    cosine, sine = singular_values(c), singular_values(across)[..., ::-1]
     wide = cosine * cosine < 0.5
     # The branch not taken must stay away from 1, where the inverse functions have no derivative.
     from_cosine = jnp.arccos(jnp.where(wide, cosine, jnp.zeros_like(cosine)))
@@ -349,5 +348,5 @@ def _chordal_mean(g: Float[Array, "m d k"], w: Float[Array, "m"]) -> Float[Array
     _, d, k = g.shape
     stacked = jnp.permute_dims(jnp.sqrt(w)[:, None, None] * g, (1, 0, 2)).reshape(d, -1)
     stacked, finite = _common.finite_or_zero(stacked)
-    u = jnp.linalg.svd(stacked, full_matrices=False)[0]
+    u = _lapack.svd(stacked)[0]
     return jnp.where(finite, u[:, :k], jnp.nan)

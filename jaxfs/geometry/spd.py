@@ -21,8 +21,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from jaxfs import _checks, _spectral
+from jaxfs import _checks, _lapack, _spectral
 from jaxfs._functions import EXP, HALF_WAY, LOG, POWER
+from jaxfs._lapack import solve_triangular
 from jaxfs._numerics import congruence, eps, matmul, sinhc, symmetrize
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common
@@ -266,14 +267,13 @@ def _affine(metric: str) -> bool:
 
 def _cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """L with L Lᵀ = a, NaN throughout unless `a` is positive definite and finite."""
-    chol = jnp.linalg.cholesky(a, symmetrize_input=False)
+    chol = _lapack.cholesky(a)
     return jnp.where(jnp.all(jnp.isfinite(chol), axis=(-2, -1), keepdims=True), chol, jnp.nan)
 
 
 def _whiten(chol: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """L⁻¹ a L⁻ᵀ for symmetric `a`."""
-    solve = functools.partial(lax.linalg.triangular_solve, chol, left_side=True, lower=True)
-    return symmetrize(solve(solve(a).mT))
+    return symmetrize(solve_triangular(chol, solve_triangular(chol, a).mT))
 
 
 def _unwhiten(fun, chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"], t=None, domain=None):
@@ -349,7 +349,7 @@ def _affine_move(chol: Float[Array, "d d"], s: Float[Array, "d d"], step: Float[
     """
     w, v = eigh(s)
     there = _cholesky(symmetrize(congruence(matmul(chol, v), jnp.exp(step * w))))
-    r = lax.linalg.triangular_solve(chol, there, left_side=True, lower=True)
+    r = solve_triangular(chol, there)
     return there, congruence(matmul(r.mT, v), w * jnp.exp(-step * w))
 
 

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
+from jaxfs._lapack import cholesky, solve_triangular
 from jaxfs._numerics import matmul
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, nearest_neighbors
@@ -74,8 +75,8 @@ def orthogonalized(f: Float[Array, "d m"], epsilon: float) -> Float[Array, "d m"
     """F̂ = F L⁻ᵀ, L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1, and S2 for this form)."""
     gram = matmul(f.T, f)
     ridge = epsilon * jnp.trace(gram) / gram.shape[0]
-    root = jnp.linalg.cholesky(gram + ridge * jnp.eye(gram.shape[0], dtype=f.dtype))
-    return lax.linalg.triangular_solve(root, f, left_side=False, lower=True, transpose_a=True)
+    root = cholesky(gram + ridge * jnp.eye(gram.shape[0], dtype=f.dtype))
+    return solve_triangular(root, f.T).T
 
 
 class KNNGraph(NamedTuple):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxfs._lapack import cho_solve, cholesky
 from jaxfs._numerics import matmul
 from jaxfs.methods import _gaussian
 from jaxfs.methods._gaussian import Groups
@@ -96,8 +97,8 @@ def _subset(m: Moments, g: Groups, indices, ridge):
 
 
 def _logdet(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
-    sign, logdet = jnp.linalg.slogdet(cov)
-    return jnp.where(sign > 0, logdet, jnp.nan)[:, None]
+    diagonal = jnp.diagonal(cholesky(cov), axis1=1, axis2=2)
+    return 2 * jnp.sum(jnp.log(diagonal), axis=1, keepdims=True)
 
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
@@ -120,7 +121,7 @@ def gkl_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, obje
     cov = _subset(m, g, indices, ridge)
     means = jnp.take(g.means, jnp.clip(indices, 0, m.varies.shape[0] - 1), axis=1)
     delta = (means - swap(means))[:, :, None]
-    solved = jnp.linalg.solve(cov, jnp.concat([swap(cov), delta], axis=2))
+    solved = cho_solve(cholesky(cov), jnp.concat([swap(cov), delta], axis=2))
     trace = jnp.trace(solved[:, :, :-1], axis1=1, axis2=2)[:, None]
     distance = jnp.sum(solved[:, :, -1] * delta[:, :, 0], axis=1)[:, None]
     size = indices.shape[0]

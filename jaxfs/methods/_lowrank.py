@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _spectral
 from jaxfs._distances import Points, between, centred, mean_point
+from jaxfs._lapack import cholesky, solve_triangular
 from jaxfs._numerics import atanhc, congruence, eps, matmul, symmetrize
 from jaxfs._shards import Part
 from jaxfs.geometry import spd
@@ -79,8 +80,8 @@ def pivots(
         columns = _kernel(points, picks, w, sigma) - matmul(factor, rows.T)
         core = symmetrize(_kernel(picks, picks, w, sigma) - matmul(rows, rows.T))
         lift = 1e-4 * jnp.trace(core) / size + 1e-6  # of a diagonal that was 1
-        root = jnp.linalg.cholesky(core + lift * jnp.eye(size, dtype=core.dtype))
-        new = lax.linalg.triangular_solve(root, columns, transpose_a=True, lower=True)
+        root = cholesky(core + lift * jnp.eye(size, dtype=core.dtype))
+        new = solve_triangular(root, columns.T).T
         factor = lax.dynamic_update_slice(factor, new, (jnp.zeros_like(i), i * size))
         # Never 0 but for those taken: landmarks are distinct even where nothing is left to tell.
         left = jnp.maximum(left - jnp.sum(new * new, axis=1), 1e-12 * jnp.sign(left))
@@ -126,7 +127,7 @@ def refined(
     """A better factor of K by one pass over all of its rows."""
     # The result depends on the span of V alone: which basis it has is a constant.
     turn = lax.stop_gradient(part.qr(factor)[1])
-    v = jax.lax.linalg.triangular_solve(turn, factor, left_side=False, lower=False)
+    v = solve_triangular(turn.T, factor.T).T
 
     def product(others):
         points_there, v_there = others
@@ -251,11 +252,11 @@ def _core(part, basis, factor, ridge):
 
 def _border(a1, a2, t):
     """H and sign(D_Q) of the derivative above, as constants."""
-    root = jnp.linalg.cholesky(a1 + a2)
-    solve = functools.partial(lax.linalg.triangular_solve, root, left_side=True, lower=True)
+    root = cholesky(a1 + a2)
+    solve = functools.partial(solve_triangular, root)
     x, u = eigh(symmetrize(solve(solve(a1 - a2).T)))
     ratio = 0.5 * (1 + x) ** (1 - t) * (1 - x) ** t * atanhc(x)
-    left = solve(u, transpose_a=True)  # R⁻ᵀ U
+    left = solve(u, transpose=True)  # R⁻ᵀ U
     ru = matmul(root, u)
     h = matmul(left * ratio[None, :], ru.T)
     values, vectors = eigh(symmetrize(congruence(ru, ratio * x)))

@@ -8,7 +8,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import matmul, safe_divide
+from jaxfs._lapack import eigh
+from jaxfs._numerics import matmul, safe_divide, symmetrize
 
 _CG_STEPS = 60
 
@@ -51,7 +52,7 @@ def reduced_rows(x: Float[Array, "n p"]) -> Float[Array, "n r"]:
     """Rows with the inner products of the samples, r = min(n, p)."""
     if x.shape[1] < x.shape[0]:
         return x
-    w, u = jnp.linalg.eigh(matmul(x, x.T))
+    w, u = eigh(symmetrize(matmul(x, x.T)))
     return u * jnp.sqrt(jnp.maximum(w, 0))[None]
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import cho_solve
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxfs._lapack import cho_solve, cholesky
 from jaxfs._numerics import eps, matmul
 
 _TURNS = 16  # a path that turns back more often than so many times its length is given up
@@ -111,8 +111,8 @@ def _step(a: Float[Array, "n p"], floor, lasso: bool, path: _Path) -> _Path:
 def _solver(gram: Float[Array, "k k"], used: Bool[Array, "k"]):
     """Solves with the Gram matrix of the features in the model, the identity for empty slots."""
     both = used[:, None] & used[None, :]
-    root = jnp.linalg.cholesky(jnp.where(both, gram, jnp.eye(used.shape[0], dtype=gram.dtype)))
-    return functools.partial(cho_solve, (root, True))
+    root = cholesky(jnp.where(both, gram, jnp.eye(used.shape[0], dtype=gram.dtype)))
+    return lambda right: cho_solve(root, right[:, None])[:, 0]
 
 
 def _level(c: Float[Array, "p"], path: _Path) -> Float[Array, ""]:

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Bool, Float
 
+from jaxfs._lapack import cho_solve, cholesky, qr, solve_triangular
 from jaxfs._numerics import eps, matmul, safe_sqrt
 from jaxfs.linalg import eigh
 
@@ -104,7 +104,7 @@ def _solve_groups(block, size: int, residual: Float[Array, "n"], groups: Bool[Ar
         right = (scale * residual[place])[:, None]
         # Samples that nearly coincide could leave a matrix that is indefinite by rounding: a jitter
         # prevents it, and the second solution takes it out again.
-        root = jnp.linalg.cholesky(m + jitter), True
+        root = cholesky(m + jitter)
         v = cho_solve(root, right)
         v = v + cho_solve(root, right - matmul(m, v))
         rest = jnp.linalg.norm(right - matmul(m, v))
@@ -122,9 +122,9 @@ def _fit_rest(t: Float[Array, "n q"], penalty: Float[Array, "p p"], full, residu
 
     def solve(group):
         left = ~group[:, None]
-        q, r = jnp.linalg.qr(jnp.concat([jnp.where(left, t, 0), penalty]))
+        q, r = qr(jnp.concat([jnp.where(left, t, 0), penalty]))
         right = jnp.concat([jnp.where(left, -residual[:, None], 0), target])
-        away = solve_triangular(r, matmul(q.T, right))[:-1, 0]
+        away = solve_triangular(r.T, matmul(q.T, right), transpose=True)[:-1, 0]
         return away, jnp.all(jnp.isfinite(away))
 
     away, found = lax.map(solve, groups, batch_size=_at_once(t.size))
@@ -146,5 +146,5 @@ def _inverse_root(a: Float[Array, "m q"], ridge: Float[Array, "m m"]) -> Float[A
     b = matmul(u.T, a)
     m = matmul(b, b.T) + matmul(u.T, matmul(ridge, u))
     s = lax.stop_gradient(lax.rsqrt(jnp.diagonal(m)))
-    root = jnp.linalg.cholesky(m * s[:, None] * s[None, :])
-    return solve_triangular(root, s[:, None] * u.T, lower=True)
+    root = cholesky(m * s[:, None] * s[None, :])
+    return solve_triangular(root, s[:, None] * u.T)

@@ -23,6 +23,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
+from jaxfs._lapack import cho_solve, cholesky, solve_triangular
 from jaxfs._numerics import eps, matmul
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.surrogates import _common
@@ -168,7 +169,7 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
     def step(state):
         theta, margin, before, count, _ = state
         gradient, curvature = derivatives(theta, margin)
-        direction = -jax.scipy.linalg.solve(hessian(curvature), gradient, assume_a="pos")
+        direction = -cho_solve(cholesky(hessian(curvature)), gradient[:, None])[:, 0]
         along = matmul(zb, direction[:, None])[:, 0]
         now = value(theta, margin)
         slack = _SLACK * eps(z.dtype) * now
@@ -190,8 +191,8 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
     begin = (start, flat, first, 0, jnp.asarray(False))
     theta, margin, norm, _, _ = lax.while_loop(unfinished, step, begin)
     _, curvature = derivatives(theta, margin)
-    root = jnp.linalg.cholesky(hessian(curvature))
-    whitened = jax.scipy.linalg.solve_triangular(root, zb.T, lower=True).T
+    root = cholesky(hessian(curvature))
+    whitened = solve_triangular(root, zb.T).T
     pull = c * w * _residual(margin, y)
     return _Model(margin, pull, curvature, whitened, theta[-1], _small(norm, reference))
 
