@@ -73,7 +73,7 @@ clean: ## remove the environments and everything generated
 
 $(VENV)/.stamp: pyproject.toml constraints.txt
 	$(call create_venv,$(VENV))
-	$(PY) -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	$(PY) -m pip install --quiet --no-compile -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
 
 $(VENV_MIN)/.stamp: pyproject.toml constraints-min.txt

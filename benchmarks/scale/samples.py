@@ -6,7 +6,7 @@
   are made a block at a time as if read from a memory-mapped file: at most 2 GB resident; and how
   time grows with the rows. The planted features must be found.
 - `memory`: what XLA reserves, compiled but not run, for GC of 1 000 000 × 500 in memory, ReliefF,
-  the k-NN graph and the graph of SSFS at 50 000 × 1000, beside the data.
+  the k-NN graph, the soft one and that of SSFS at 50 000 × 1000, beside the data.
 
 Each size runs in a process of its own.
 """
@@ -101,6 +101,9 @@ def memory() -> None:
     print(f"ReliefF, 50 000 x 1000 (0.2 GB): {relief:.2f} GB beside it")
     near = temporary(lambda x: graphs.nearest_neighbors(x, 10), x)
     print(f"k-NN graph, 50 000 x 1000: {near:.2f} GB beside it")
+    learner = jaxfs.KNNGraphLearner(5, 0.01, num_candidates=32)
+    soft = temporary(lambda x: tuple(learner(x)), x)
+    print(f"soft k-NN graph, 50 000 x 1000: {soft:.2f} GB beside it")
     everyone = jax.ShapeDtypeStruct((50_000,), jnp.bool_)
     ssfs = temporary(lambda x, m: _laplacian.sample_eigenvectors(x, 2, 10, m), x, everyone)
     print(f"graph of SSFS, 50 000 x 1000: {ssfs:.2f} GB beside it (n x n would be 10)")

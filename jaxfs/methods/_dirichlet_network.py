@@ -39,6 +39,8 @@ from jaxfs.methods._dirichlet_graph import (
 from jaxfs.transport import soft_knn, soft_weights
 
 _EPSILON = 1e-3
+#: Differences of samples that are in memory at a time.
+_AT_ONCE = 2**23
 
 
 class UniqueFeatureSelector(eqx.Module):
@@ -122,7 +124,7 @@ class KNNGraphLearner(eqx.Module):
             expected = f"of more than num_neighbors = {self.num_neighbors} columns"
             raise _checks.fail("candidates", expected, f"shape {candidates.shape}")
         found = candidates >= 0
-        e = jnp.sum(jnp.square(x[:, None] - x[candidates]), axis=2)
+        e = _distances_to(x, candidates)
         order = jnp.argsort(jnp.where(found, lax.stop_gradient(e), jnp.inf), axis=1)
         e = jnp.where(known, jnp.where(found, e, jnp.inf), jnp.nan)
         ordered = functools.partial(jnp.take_along_axis, indices=order, axis=1)
@@ -137,6 +139,21 @@ class KNNGraphLearner(eqx.Module):
         found = ~jnp.isposinf(e)  # NaN stays, and makes its row NaN
         e = jnp.where(found, e, jnp.zeros_like(e))
         return soft_weights(e, soft_knn(e, k, gamma=self.gamma, mask=found))
+
+
+def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Float[Array, "n c"]:
+    """Squared distances to the candidates, of so many rows at a time as make `_AT_ONCE` numbers."""
+
+    @jax.checkpoint  # the differences are formed anew for the derivative, not kept
+    def one(row):
+        point, near = row
+        return jnp.sum(jnp.square(point[None] - x[near]), axis=1)
+
+    (n, m), c = x.shape, candidates.shape[1]
+    rows = max(1, _AT_ONCE // (m * c))
+    if rows >= n:
+        return jax.vmap(one)((x, candidates))
+    return lax.map(one, (x, candidates), batch_size=rows)
 
 
 def _cleared(x: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:

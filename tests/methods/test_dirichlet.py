@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 import jaxfs
 from jaxfs import graphs
 from jaxfs._gates import gates
-from jaxfs.methods import _dirichlet
+from jaxfs.methods import _dirichlet, _dirichlet_network
 from jaxfs.methods import _dirichlet_graph as graph_of_gates
 from jaxfs.methods._dirichlet_network import orthogonalized
 from tests.helpers import assert_close, assert_derivatives, rng
@@ -352,3 +352,20 @@ def test_mistakes_are_named(options, message):
 def test_too_few_features_that_vary_are_named():
     with pytest.raises(ValueError, match="num_features must be at most the number of features tha"):
         jaxfs.fit_dirichlet_selector(jax.random.key(0), np.ones((9, 3)), 1)
+
+
+def test_distances_to_candidates_in_blocks_of_rows(monkeypatch):
+    """What bounds memory changes neither the graph nor its derivative."""
+    x = jax.random.normal(jax.random.key(0), (23, 4))
+    near = jaxfs.KNNGraphLearner(num_candidates=6).candidates(x)
+
+    def energy(x):
+        return jnp.sum(jnp.sin(_dirichlet_network._distances_to(x, near)))
+
+    whole = jax.value_and_grad(energy)(x)
+    monkeypatch.setattr(_dirichlet_network, "_AT_ONCE", 5 * 4 * 6)  # five rows, and three are left
+    parts = jax.value_and_grad(energy)(x)
+    assert_close(parts[0], whole[0], 1e-12)
+    assert_close(parts[1], whole[1], 1e-12)
+    direct = jnp.sum(jnp.square(x[:, None] - x[near]), axis=2)
+    assert_close(_dirichlet_network._distances_to(x, near), direct, 1e-12)
