@@ -233,7 +233,7 @@ def main() -> None:
                 options.keep.write_text(json.dumps(done))
             results.setdefault(name, []).append(of)
             print(f"split {seed} of {name}: {time.perf_counter() - start:.0f} s", flush=True)
-        jax.clear_caches()  # programs take memory maps, of which a process may have 65 530
+            jax.clear_caches()  # programs take memory maps, of which a process may have 65 530
     report(results, options.methods)
 
 
