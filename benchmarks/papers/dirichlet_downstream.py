@@ -132,7 +132,7 @@ def rmse(train, test, chosen, seed: int) -> float:
     hidden = max(1, 3 * len(chosen) // 2) if len(chosen) < train.shape[1] else train.shape[1]
     if hidden > 1000:
         return float("nan")  # all of thousands of features by themselves: hours, and no one's use
-    model = MLPRegressor(hidden, max_iter=100, random_state=seed)
+    model = MLPRegressor(hidden_layer_sizes=(hidden,), max_iter=100, random_state=seed)
     with warnings.catch_warnings(action="ignore"):  # that it has not converged
         model.fit(train[:, chosen], train)
     return float(np.sqrt(np.mean(np.square(model.predict(test[:, chosen]) - test))))
