@@ -46,7 +46,8 @@ def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
     **Numerics** cosines are the singular values of G₁ᵀG₂, sines those of (I − G₁G₁ᵀ)G₂; each angle
     is taken from the one that determines it well, so tiny ones are as accurate as large ones.
 
-    **Derivatives** of each angle where it is simple and not 0 or π/2; for others see `distance`.
+    **Derivatives** the first, of each angle where it is simple and not 0 or π/2; for others see
+    `distance`.
 
     **Reference** Å. Björck, G. Golub, *Numerical methods for computing angles between linear
     subspaces*, Math. Comp. 27 (1973).
