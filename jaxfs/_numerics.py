@@ -4,6 +4,7 @@ Each helper says which NaN or which loss of digits it prevents. Everything here 
 a single product, keeps the dtype of its input and composes with jit, vmap and grad.
 """
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -21,6 +22,18 @@ def matmul(a: Array, b: Array) -> Array:
     are not enough under a logarithm of eigenvalues.
     """
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+@jax.custom_jvp
+def gram(a: Float[Array, "n m"]) -> Float[Array, "m m"]:
+    """`aᵀ a`, with a derivative of one product in place of two: aᵀȧ and its transpose."""
+    return matmul(a.T, a)
+
+
+@gram.defjvp
+def _gram_jvp(primals, tangents):
+    half = matmul(primals[0].T, tangents[0])
+    return gram(*primals), half + half.T
 
 
 def symmetrize(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:

@@ -130,12 +130,8 @@ def _soft_knn(e, present, gamma, scale, k: int, width: int, block_size: int) -> 
 
 
 def _nearest(e: Float[Array, "n"], present: Bool[Array, "n"], m: int) -> tuple[Array, Array]:
-    """`smallest` of the finite candidates that are present. XLA's own is faster in float32."""
-    e = jnp.where(present & jnp.isfinite(e), lax.stop_gradient(e), jnp.inf)
-    if e.dtype != jnp.float32:
-        return smallest(e, m)
-    ranked, near = lax.top_k(-e, m)
-    return -ranked, jnp.where(jnp.isinf(ranked), -1, near)
+    """`smallest` of the finite candidates that are present."""
+    return smallest(jnp.where(present & jnp.isfinite(e), lax.stop_gradient(e), jnp.inf), m)
 
 
 def soft_row(e: Float[Array, "m"], present: Bool[Array, "m"], gamma, k: int, scale=None) -> SoftKNN:

@@ -141,9 +141,6 @@ def energies_among(
 
 def nearest(distances: Float[Array, "r a"], m: int) -> Int[Array, "r m"]:
     """The m smallest of each row; −1 where there are fewer."""
-    if distances.dtype == jnp.float32:  # in which XLA has a fast form
-        value, index = lax.top_k(-distances, m)
-        return jnp.where(jnp.isinf(value), -1, index)
     return jax.vmap(lambda row: smallest(row, m)[1])(distances)
 
 

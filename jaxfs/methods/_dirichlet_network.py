@@ -18,7 +18,7 @@ from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
 from jaxfs._lapack import cholesky, solve_triangular
-from jaxfs._numerics import matmul
+from jaxfs._numerics import gram, matmul
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, nearest_neighbors
 from jaxfs.kernels import presence
@@ -58,11 +58,22 @@ class UniqueFeatureSelector(eqx.Module):
     epsilon: float = eqx.field(static=True, default=_EPSILON)
 
     def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d m"]:
+        f = self._softmaxes(temperature, key)
+        return divided_by_root(f, f, self.epsilon) if self.unique else f
+
+    def project(
+        self, x: Float[Array, "n d"], temperature: Scalar, *, key: Array | None = None
+    ) -> Float[Array, "n m"]:
+        """X F̂ as (X F) L⁻ᵀ, which does not form F̂: cheaper, there being fewer samples."""
+        f = self._softmaxes(temperature, key)
+        chosen = matmul(x, f)
+        return divided_by_root(chosen, f, self.epsilon) if self.unique else chosen
+
+    def _softmaxes(self, temperature: Scalar, key: Array | None) -> Float[Array, "d m"]:
         logits = self.logits
         if key is not None:
             logits = logits + jax.random.gumbel(key, logits.shape, logits.dtype)
-        f = jax.nn.softmax(logits / temperature, axis=0)
-        return orthogonalized(f, self.epsilon) if self.unique else f
+        return jax.nn.softmax(logits / temperature, axis=0)
 
     def indices(self) -> Int[Array, "m"]:
         """The chosen features: distinct, by the assignment of largest total logit."""
@@ -73,12 +84,14 @@ class UniqueFeatureSelector(eqx.Module):
         return features[jnp.argsort(slots)].astype(jnp.int32)
 
 
-def orthogonalized(f: Float[Array, "d m"], epsilon: float) -> Float[Array, "d m"]:
-    """F̂ = F L⁻ᵀ, L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1, and S2 for this form)."""
-    gram = matmul(f.T, f)
-    ridge = epsilon * jnp.trace(gram) / gram.shape[0]
-    root = cholesky(gram + ridge * jnp.eye(gram.shape[0], dtype=f.dtype))
-    return solve_triangular(root, f.T).T
+def divided_by_root(
+    a: Float[Array, "r m"], f: Float[Array, "d m"], epsilon: float
+) -> Float[Array, "r m"]:
+    """A L⁻ᵀ, L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1, and S2 for this form)."""
+    g = gram(f)
+    ridge = epsilon * jnp.trace(g) / g.shape[0]
+    root = cholesky(g + ridge * jnp.eye(g.shape[0], dtype=f.dtype))
+    return solve_triangular(root, a.T).T
 
 
 class KNNGraph(NamedTuple):
@@ -181,7 +194,7 @@ class DirichletSelector(eqx.Module):
     ) -> Float[Array, ""]:
         """½ Σ s_ij e_ij / (n m), e of X̂ = X F̂: 1 for features that know nothing of the graph."""
         x, known = _cleared(x, mask)
-        chosen = matmul(x, self.selector(temperature, key=key))
+        chosen = self.selector.project(x, temperature, key=key)
         _, e = self.learner.distances(chosen, candidates=candidates, mask=mask)
         s = self.learner.weights(e)
         present = presence(mask, x.shape[0]).astype(x.dtype)
@@ -217,8 +230,9 @@ def _objective(task: Task, s: Settings, unique: bool) -> Objective:
     def look(logits, key, progress):
         noise, part = jax.random.split(key)
         rows, there = draw(part, present, s.num_anchors, x.dtype)
-        chosen = UniqueFeatureSelector(logits, unique)(temperature(options, progress), key=noise)
-        return rows, there, learner.candidates(matmul(x[rows], chosen), there)
+        selector = UniqueFeatureSelector(logits, unique)
+        chosen = selector.project(x[rows], temperature(options, progress), key=noise)
+        return rows, there, learner.candidates(chosen, there)
 
     def loss(logits, kept, key, progress):
         noise, part = jax.random.split(key)

@@ -14,7 +14,7 @@ from jaxfs import graphs
 from jaxfs._gates import gates
 from jaxfs.methods import _dirichlet, _dirichlet_network
 from jaxfs.methods import _dirichlet_graph as graph_of_gates
-from jaxfs.methods._dirichlet_network import orthogonalized
+from jaxfs.methods._dirichlet_network import divided_by_root
 from tests.helpers import assert_close, assert_derivatives, rng
 
 N, D, K = 24, 6, 3
@@ -153,12 +153,23 @@ def test_what_is_explained_is_explained_again_before_noise_is():
 
 def test_choices_are_orthogonal_as_s4_says():
     f = rng().uniform(size=(D, 3))
-    got = orthogonalized(jnp.asarray(f), 1e-3)
+    got = divided_by_root(jnp.asarray(f), jnp.asarray(f), 1e-3)
     ridge = 1e-3 * np.trace(f.T @ f) / 3
     root = np.linalg.cholesky(f.T @ f + ridge * np.eye(3))
     inverse = np.linalg.inv(root)
     assert_close(got, f @ inverse.T, 1e-10)
     assert_close(got.T @ got, np.eye(3) - ridge * inverse @ inverse.T, 1e-10)
+
+
+@pytest.mark.parametrize("unique", [True, False])
+def test_projections_are_products_with_the_choices(unique):
+    x, selector = (
+        rng(1).normal(size=(N, D)),
+        jaxfs.UniqueFeatureSelector(rng(2).normal(size=(D, 3)), unique),
+    )
+    key = jax.random.key(0)
+    got = selector.project(jnp.asarray(x), 0.5, key=key)
+    assert_close(got, x @ np.asarray(selector(0.5, key=key)), 1e-10)
 
 
 def test_features_are_assigned_once():
