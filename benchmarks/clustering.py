@@ -86,3 +86,10 @@ def summary(table: np.ndarray) -> Summary:
         per_run.mean(),
         per_run.std(),
     )
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """(methods, sets) accuracies → mean rank of each method, 1 the best, ties shared."""
+    above = (values[None] > values[:, None]).sum(axis=1)
+    tied = (values[None] == values[:, None]).sum(axis=1)
+    return (above + 0.5 * (tied + 1)).mean(axis=1)

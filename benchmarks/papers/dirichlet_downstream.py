@@ -21,18 +21,15 @@ import json
 import os
 import pathlib
 import time
-import warnings
 from typing import NamedTuple
 
 import jax
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.neural_network import MLPRegressor
 
 import jaxfs
-from benchmarks import data, selection
-from benchmarks.papers.ssfs_clustering import ranks
+from benchmarks import clustering, data, reconstruction, selection
 from jaxfs import evaluate
 
 COUNTS = (25, 50, 75, 100, 150, 200, 300)
@@ -128,14 +125,12 @@ def k_means(test, y_test, classes: int, seed: int) -> float:
 
 
 def rmse(train, test, chosen, seed: int) -> float:
-    """scikit-learn's network with Adam, on the features that were chosen, of all features."""
-    hidden = max(1, 3 * len(chosen) // 2) if len(chosen) < train.shape[1] else train.shape[1]
-    if hidden > 1000:
+    """Of a network with 3m/2 hidden units that reconstructs all features; d of them from all."""
+    m, d = len(chosen), train.shape[1]
+    hidden = max(1, 3 * m // 2) if m < d else d
+    if hidden > 1100:
         return float("nan")  # all of thousands of features by themselves: hours, and no one's use
-    model = MLPRegressor(hidden_layer_sizes=(hidden,), max_iter=100, random_state=seed)
-    with warnings.catch_warnings(action="ignore"):  # that it has not converged
-        model.fit(train[:, chosen], train)
-    return float(np.sqrt(np.mean(np.square(model.predict(test[:, chosen]) - test))))
+    return reconstruction.rmse(train, test, chosen, hidden, seed)
 
 
 class Split(NamedTuple):
@@ -208,7 +203,7 @@ def report(results: dict[str, list[dict]], methods) -> None:
     print("mean rank over the sets: mean over counts, and best count, of each task")
     signed = values * np.array([1, 1, -1])[:, None]
     columns = [signed[:, :, i, j] for i in range(len(TASKS)) for j in (0, 1)]
-    columns = [np.where(np.isnan(v).any(axis=1), np.nan, ranks(v)) for v in columns]
+    columns = [np.where(np.isnan(v).any(axis=1), np.nan, clustering.ranks(v)) for v in columns]
     for i, method in enumerate(means):
         print(f"  {method:26s} " + "  ".join(f"{c[i]:5.2f}" for c in columns))
 

@@ -65,13 +65,6 @@ def table(name: str) -> dict[str, clustering.Summary]:
     return {method: clustering.summary(row) for method, row in rows.items()}
 
 
-def ranks(values: np.ndarray) -> np.ndarray:
-    """(methods, sets) accuracies → mean rank of each method, 1 the best, ties shared."""
-    above = (values[None] > values[:, None]).sum(axis=1)
-    tied = (values[None] == values[:, None]).sum(axis=1)
-    return (above + 0.5 * (tied + 1)).mean(axis=1)
-
-
 def main() -> None:
     tables = []
     for name in sys.argv[1:] or ssfs_literal.SETS:
@@ -90,7 +83,9 @@ def main() -> None:
     for field in ("best", "mean"):
         values = np.array([[getattr(row, field) for row in t.values()] for t in tables]).T
         print(f"mean over the sets, and mean rank, of the {field}")
-        for method, value, rank in zip(tables[0], values.mean(axis=1), ranks(values), strict=True):
+        for method, value, rank in zip(
+            tables[0], values.mean(axis=1), clustering.ranks(values), strict=True
+        ):
             print(f"  {method:38s}{value:6.1f}{rank:6.2f}")
     timing.finish()
 
