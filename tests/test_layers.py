@@ -64,6 +64,7 @@ ORDER = (
     "methods.ssfs",
     "methods._dirichlet_graph",
     "methods._dirichlet",
+    "methods._coverage",
     "methods._dirichlet_gates",
     "methods._dirichlet_network",
     "methods.dirichlet",

@@ -41,6 +41,11 @@ def by_default(x, seed: int) -> np.ndarray:
     return jaxfs.fit_dirichlet_selector(jax.random.key(seed), x, 2).indices
 
 
+def by_the_energy(x, seed: int) -> np.ndarray:
+    key = jax.random.key(seed)
+    return jaxfs.fit_dirichlet_selector(key, x, 2, objective="energy").indices
+
+
 def network(x, seed: int) -> np.ndarray:
     options = {"temperature": (1.0, 0.2), "num_steps": 300}
     key = jax.random.key(seed)
@@ -51,7 +56,12 @@ def laplacian(x, seed: int) -> np.ndarray:
     return selection.top(jaxfs.laplacian_score(x), 2)
 
 
-METHODS = {"default": by_default, "the paper's network": network, "Laplacian score": laplacian}
+METHODS = {
+    "default": by_default,
+    "by the energy": by_the_energy,
+    "the paper's network": network,
+    "Laplacian score": laplacian,
+}
 
 
 def main() -> None:

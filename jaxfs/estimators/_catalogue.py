@@ -132,7 +132,7 @@ _ALL = (
         "dirichlet",
         DirichletGraphSelector,
         "none",
-        "Features with structure, linear or not, on whose graph the data are smooth; slow.",
+        "Features that stand for all with structure, linear or not, by a learnt graph; slow.",
     ),
     _method(
         "laplacian",

@@ -18,11 +18,11 @@ _CHUNK = 25
 
 @estimator
 class DirichletGraphSelector(Selector):
-    """Features on whose k-NN graph the data are smooth, learnt together with it; needs no labels.
+    """Features that cover those smooth on a k-NN graph learnt together with them; needs no labels.
 
-    **Parameters** beside those of `Selector`: `objective` (`"calibrated"` or `"network"`),
-    `n_neighbors` (fewer where there are fewer samples), `gamma`, `n_steps`, `learning_rate`,
-    `n_restarts`, as in `jaxfs.fit_dirichlet_selector`; `random_state`.
+    **Parameters** beside those of `Selector`: `objective` (`"coverage"`, `"energy"` or
+    `"network"`), `n_neighbors` (fewer where there are fewer samples), `gamma`, `n_steps`,
+    `learning_rate`, `n_restarts`, as in `jaxfs.fit_dirichlet_selector`; `random_state`.
 
     At most as many features are selected as vary.
 
@@ -39,7 +39,7 @@ class DirichletGraphSelector(Selector):
     [1, 4]
     """
 
-    objective: str = "calibrated"
+    objective: str = "coverage"
     n_neighbors: int = 5
     gamma: float | None = None
     n_steps: int = 400
@@ -57,7 +57,7 @@ class DirichletGraphSelector(Selector):
             raise ValueError("DirichletGraphSelector needs features that vary, got constants only")
         wanted = self._wanted(d)
         wanted = min(default_number(d) if wanted is None else wanted, int(varied.sum()))
-        x, present, options, settings, network, unique = check_arguments(
+        x, present, options, settings, objective, unique = check_arguments(
             problem.x,
             wanted,
             objective=self.objective,
@@ -76,7 +76,7 @@ class DirichletGraphSelector(Selector):
         key = random_key(self.random_state)
         with _progress.bar("steps", self.n_steps, show=self.verbose) as done:
             steps = _in_chunks(done)
-            found = fit_in_steps(key, x, present, options, settings, network, unique, None, steps)
+            found = fit_in_steps(key, x, present, options, settings, objective, unique, None, steps)
         return self._described(jax.tree.map(np.asarray, found), problem)
 
     def _described(self, found, problem: Problem) -> dict[str, Any]:
@@ -105,7 +105,9 @@ class DirichletGraphSelector(Selector):
         step = 2 * batch * min(n, 1024) * d
         return _cost.Work(
             numbers=8 * n * d + 6 * self.n_restarts * batch * (self.n_neighbors + 1) * d,
-            products=3 * self.n_restarts * self.n_steps * step + 2 * n**2 * d,
+            products=3 * self.n_restarts * self.n_steps * step
+            + 2 * n**2 * d
+            + 20 * min(n, 1024) * d**2,  # the coverage
             passes=50 * self.n_restarts * self.n_steps * batch * (self.n_neighbors + 1) * d,
         )
 

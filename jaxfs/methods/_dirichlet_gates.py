@@ -1,7 +1,7 @@
 """The training of gates: explore which features have structure, then choose among them.
 
-The formulas are those of `_dirichlet`. Every stage may be compiled for itself, and its steps be run
-in parts.
+The formulas are those of `_dirichlet` and `_coverage`. Every stage may be compiled for itself, and
+its steps be run in parts.
 """
 
 import functools
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from jaxfs.methods._coverage import cover
 from jaxfs.methods._dirichlet import (
     calibrated_loss,
     covering,
@@ -36,11 +37,14 @@ from jaxfs.methods._dirichlet_graph import (
     draw_batch,
     energies,
 )
+from jaxfs.surrogates.models import unit_columns
 
 #: So many decoys are put in the places of chosen features.
 TRIALS = 16
-#: So many samples at most are regressed.
-ROWS = 512
+#: So many samples at most are regressed, and so many correlated.
+ROWS, CORRELATED = 512, 1024
+#: What every feature counts beside its relevance: where none is left, the others are covered.
+REST = 1e-3
 
 
 class Chosen(NamedTuple):
@@ -55,12 +59,26 @@ class Chosen(NamedTuple):
 
 def fit_gates(task: Task, settings: Settings, optimizer, steps: Steps = at_once) -> Chosen:
     """Explore which features have structure, then choose those on whose graph they are smooth."""
-    begun = _begin(task, None, settings, optimizer)
-    explored = steps(functools.partial(_explore, task, settings, optimizer), begun)
-    found = _judge(task, explored, settings)
-    begun = _begin(task, found, settings, optimizer)
+    half = settings.num_steps // 2
+    explored = _exploration(task, settings, optimizer, half, steps)
+    found = _start(task, explored, settings)
+    begun = _begin_choosing(task, found, settings, optimizer)
     chosen = steps(functools.partial(_choose, task, found, settings, optimizer), begun)
-    return _conclude(task, found, explored, chosen, settings)
+    return _conclude(task, found, explored.training, chosen, settings)
+
+
+def fit_cover(task: Task, settings: Settings, optimizer, steps: Steps = at_once) -> Chosen:
+    """Explore which features have structure, then choose those that cover them."""
+    explored = _exploration(task, settings, optimizer, settings.num_steps, steps)
+    return _choose_cover(task, explored, settings)
+
+
+class _Explored(NamedTuple):
+    """How restarts explored, the mean c of what each found, and the relevance of every feature."""
+
+    training: Training
+    values: Float[Array, "restarts"]
+    worth: Float[Array, "d"]
 
 
 class _Found(NamedTuple):
@@ -94,16 +112,29 @@ def _choosing(task: Task, found: _Found, settings: Settings) -> Objective:
     return covering_loss(x, present, varied, found.worth, settings, options)
 
 
-@functools.partial(jax.jit, static_argnums=(2, 3))
-def _begin(task: Task, found: _Found | None, settings: Settings, optimizer) -> Training:
+def _exploration(
+    task: Task, settings: Settings, optimizer, num_steps: int, steps: Steps
+) -> _Explored:
+    begun = _begin_exploring(task, settings, optimizer, num_steps)
+    explored = steps(functools.partial(_explore, task, settings, optimizer), begun)
+    return _judge(task, explored, settings)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def _begin_exploring(task: Task, settings: Settings, optimizer, num_steps: int) -> Training:
+    start = jnp.zeros(task.x.shape[1], task.x.dtype)
     optimizer = adam_or(optimizer, task.options)
-    half = settings.num_steps // 2
-    if found is None:
-        start = jnp.zeros(task.x.shape[1], task.x.dtype)
-        one = begin(_exploring(task, settings), start, optimizer, half)
-    else:
-        objective, rest = _choosing(task, found, settings), settings.num_steps - half
-        one = begin(objective, found.start, optimizer, rest)
+    return _restarts(begin(_exploring(task, settings), start, optimizer, num_steps), settings)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _begin_choosing(task: Task, found: _Found, settings: Settings, optimizer) -> Training:
+    optimizer = adam_or(optimizer, task.options)
+    objective, left = _choosing(task, found, settings), settings.num_steps - settings.num_steps // 2
+    return _restarts(begin(objective, found.start, optimizer, left), settings)
+
+
+def _restarts(one: Training, settings: Settings) -> Training:
     return jax.tree.map(lambda a: jnp.broadcast_to(a, (settings.num_restarts, *a.shape)), one)
 
 
@@ -117,7 +148,7 @@ def _explore(task: Task, settings: Settings, optimizer, training: Training, firs
 
 
 @functools.partial(jax.jit, static_argnames="settings")
-def _judge(task: Task, explored: Training, settings: Settings) -> _Found:
+def _judge(task: Task, explored: Training, settings: Settings) -> _Explored:
     _, x, present, varied, options = task
     keys, _, _ = _keys(task, settings)
     s, judge = settings, _larger(x, settings)
@@ -129,15 +160,36 @@ def _judge(task: Task, explored: Training, settings: Settings) -> _Found:
         judgement = judged(x, trials, features, batch, judge, options.gamma)
         return jnp.mean(judgement.c[features]), relevance(judgement)
 
-    value, worth = lax.map(calibrated, explored.parameters)
-    found = worth[jnp.argmin(jnp.where(explored.failed_at < 0, value, jnp.inf))]
+    values, worth = lax.map(calibrated, explored.parameters)
+    found = worth[jnp.argmin(jnp.where(explored.failed_at < 0, values, jnp.inf))]
     # What is smooth on the graph of all has structure too, whether or not it was explored.
     plain = relevance(judged_alike(x, trials, varied, batch, judge, options.gamma))
     worth = jnp.where(varied, jnp.maximum(found, plain), 0)
     # Data in which nothing is smoother than noise have no structure to prefer.
     worth = jnp.where(jnp.any(worth > 0), worth, varied.astype(x.dtype))
-    rows, there = draw(keys[3], present, ROWS, x.dtype)
-    order = linear_covering(jnp.where(there[:, None], x[rows], 0), varied, worth, s.num_features)
+    return _Explored(explored, values, worth)
+
+
+def _sampled(task: Task, settings: Settings, number: int) -> tuple[Array, Array]:
+    """At most so many of the samples, and which of them are present; others are 0."""
+    rows, there = draw(_keys(task, settings)[0][3], task.present, number, task.x.dtype)
+    return jnp.where(there[:, None], task.x[rows], 0), there
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _choose_cover(task: Task, explored: _Explored, settings: Settings) -> Chosen:
+    (training, values, worth), m = explored, settings.num_features
+    units = unit_columns(*_sampled(task, settings, CORRELATED))
+    order = cover(units, jnp.where(task.varied, worth + REST, 0), task.varied, m)
+    logits = worth.at[order].set(jnp.linspace(3, 2, m, dtype=worth.dtype))
+    logits = jnp.where(task.varied, logits, -jnp.inf)
+    return Chosen(logits, worth, training.history, values, training.failed_at)
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _start(task: Task, explored: _Explored, settings: Settings) -> _Found:
+    (x, _), worth = _sampled(task, settings, ROWS), explored.worth
+    order = linear_covering(x, task.varied, worth, settings.num_features)
     return _Found(worth, order, worth.at[order].add(1))
 
 

@@ -62,11 +62,11 @@ class UniqueFeatureSelector(eqx.Module):
         return divided_by_root(f, f, self.epsilon) if self.unique else f
 
     def project(
-        self, x: Float[Array, "n d"], temperature: Scalar, *, key: Array | None = None
+        self, x: ArrayLike, temperature: Scalar, *, key: Array | None = None
     ) -> Float[Array, "n m"]:
-        """X F̂ as (X F) L⁻ᵀ, which does not form F̂: cheaper, there being fewer samples."""
+        """X F̂ as (X F) L⁻ᵀ, without F̂: cheaper where samples are fewer than features."""
         f = self._softmaxes(temperature, key)
-        chosen = matmul(x, f)
+        chosen = matmul(_checks.real(x, "x", ndim=2), f)
         return divided_by_root(chosen, f, self.epsilon) if self.unique else chosen
 
     def _softmaxes(self, temperature: Scalar, key: Array | None) -> Float[Array, "d m"]:

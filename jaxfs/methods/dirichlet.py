@@ -1,7 +1,7 @@
 """Features and a k-NN graph of the samples learnt together, by the Dirichlet energy.
 
 `fit_dirichlet_selector` trains the paper's network (`_dirichlet_network`), or gates in its place
-(`_dirichlet`).
+(`_dirichlet`), which tell features with structure, and covers those (`_coverage`).
 """
 
 import functools
@@ -20,7 +20,7 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
 from jaxfs.kernels import presence
 from jaxfs.methods._dirichlet import moderated, standardized
-from jaxfs.methods._dirichlet_gates import Chosen, fit_gates
+from jaxfs.methods._dirichlet_gates import Chosen, fit_cover, fit_gates
 from jaxfs.methods._dirichlet_graph import Options, Settings, Steps, Task, at_once
 from jaxfs.methods._dirichlet_network import DirichletSelector as DirichletSelector
 from jaxfs.methods._dirichlet_network import KNNGraph as KNNGraph
@@ -29,7 +29,7 @@ from jaxfs.methods._dirichlet_network import UniqueFeatureSelector as UniqueFeat
 from jaxfs.methods._dirichlet_network import fit_network
 from jaxfs.surrogates._common import varied
 
-_OBJECTIVES = ("calibrated", "network")
+_OBJECTIVES = ("coverage", "energy", "network")
 
 
 class FeatureGates(eqx.Module):
@@ -55,15 +55,16 @@ class FeatureGates(eqx.Module):
 class DirichletResult(NamedTuple):
     """What `fit_dirichlet_selector` found.
 
-    `selector`: the trained `FeatureGates`, or `UniqueFeatureSelector`. `indices (m,)`: the features
-    chosen, distinct, the most certain first ("network": in no order, and distinct if `unique`); −1
-    for data with NaN, and where there are too few that vary. `graph`: the k-NN graph of the samples
-    in those features, `(n, k)`. `energies (d,)`: of every feature on that graph, 1 for one that
-    knows nothing of it. `relevance (d,)`: in [0, 1], 0 for a feature no smoother than noise
-    ("network": 1 for those that vary). `varied (d,)`: false for constant features, which are left
-    out. `energy_history (restarts, steps)`: the loss. `restart_energies (restarts + 1,)`: of the
-    features each restart chose, and of those that all started from ("network": without the latter);
-    the smallest won.
+    `selector`: the trained `FeatureGates` ("coverage": gates open for those chosen, untrained), or
+    `UniqueFeatureSelector`. `indices (m,)`: the features chosen, distinct, in the order chosen
+    ("network": in no order, and distinct if `unique`); −1 for data with NaN, and where there are
+    too few that vary. `graph`: the k-NN graph of the samples in those features, `(n, k)`.
+    `energies (d,)`: of every feature on that graph, 1 for one that knows nothing of it.
+    `relevance (d,)`: in [0, 1], 0 for a feature no smoother than noise ("network": 1 for those that
+    vary). `varied (d,)`: false for constant features, which are left out. `energy_history
+    (restarts, steps)`: the loss. `restart_energies (restarts,)`: the mean c_f of the features that
+    each restart explored; "network": the energy of those that it chose, and "energy",
+    `(restarts + 1,)`: last that of the features they started from. The smallest won.
     `failed_at (restarts,)`: the step at which the loss was not finite, where that restart stopped;
     −1 if it always was.
     """
@@ -84,7 +85,7 @@ def fit_dirichlet_selector(
     x: ArrayLike,
     num_features: int,
     *,
-    objective: str = "calibrated",
+    objective: str = "coverage",
     num_neighbors: int = 5,
     gamma: Scalar | None = None,
     num_steps: int = 400,
@@ -99,29 +100,35 @@ def fit_dirichlet_selector(
     num_anchors: int = 1024,
     refresh_every: int = 1,
 ) -> DirichletResult:
-    """Choose features without labels: those on whose k-NN graph the data are smooth.
+    """Choose features without labels: those with structure, by a k-NN graph that is learnt.
 
-    "calibrated": every feature has a gate z_f, m of them open, and the graph has the distances
-    Σ_f z_f (x_if − x_jf)². Half of the steps explore which features have structure, by
-    c_f = log E_f − log E_f(decoy), energies relative to Gaussian columns behind the same gates;
-    their loss is Σ_f z_f c_f / m. The other half choose features on whose graph all that have
-    structure are smooth: the loss is Σ_f w_f E_f / Σ_f w_f, and its derivative goes through the
-    graph. They start from a greedy choice by linear regression, which is itself a candidate. The
-    relevance w_f in [0, 1] is clip((−c_f − 3σ) / 0.25, 0, 1), σ the deviation of decoys, on the
-    graph of the best features explored, with decoys in the places of those, or on the graph of all
-    features alike, whichever is larger.
+    Every feature has a gate z_f, m of them open, and the graph has the distances
+    Σ_f z_f (x_if − x_jf)². Training explores which features have structure, by
+    c_f = log E_f − log E_f(decoy), energies relative to Gaussian columns behind the same gates; the
+    loss is Σ_f z_f c_f / m. The relevance w_f in [0, 1] is clip((−c_f − 3σ) / 0.25, 0, 1), σ the
+    deviation of decoys, on the graph of the best features explored, with decoys in the places of
+    those, or on the graph of all features alike, whichever is larger. Then the `objective` chooses:
 
-    "network": the paper's, `DirichletSelector`. A feature inside lowers its own energy, so that
-    training tends to keep the features it took first, and features that resemble one another have
-    low energies: `benchmarks/papers/dirichlet_toys.py` compares the two.
+    "coverage": features to which the relevant ones are correlated, a greedy maximum of
+    Σ_j (w_j + 0.001) max_{i chosen} |corr_ij|, over at most 1024 samples, drawn at random. Whether
+    features belong together is so judged by correlation alone; the graph is that of those chosen.
+
+    "energy": half of the steps explore; the other half train gates so that all relevant
+    features are smooth on their graph. The loss is Σ_f w_f E_f / Σ_f w_f, and its derivative goes
+    through the graph. They start from a greedy choice by linear regression, itself a candidate.
+
+    "network": the paper's, `DirichletSelector`, in place of all that. A feature inside lowers its
+    own energy, so that training tends to keep the features it took first, and features that
+    resemble one another have low energies: `benchmarks/papers/dirichlet_toys.py` and
+    `dirichlet_downstream.py` compare.
 
     **Arguments**
 
     - `key`: of `jax.random`.
-    - `x`: `(n, d)`; features are given mean 0 and variance 1 first ("calibrated": with values
-      beyond three deviations brought there, lest rare ones rule the distances).
+    - `x`: `(n, d)`; features are given mean 0 and variance 1 first (unless for the network, with
+      values beyond three deviations brought there, lest rare ones rule the distances).
     - `num_features`: m, in [1, d].
-    - `objective`: "calibrated" or "network".
+    - `objective`: "coverage", "energy" or "network".
     - `num_neighbors`: k, in [1, n − 2].
     - `gamma`: γ ≥ 0 of `soft_knn`, positive if traced. By default 0 for gates, whose weights are
       continuous and almost everywhere differentiable as they are, and 0.01 for the network.
@@ -139,7 +146,8 @@ def fit_dirichlet_selector(
       random, among so many (for the network: of all that are drawn among themselves). By default
       at most 256, fewer for very many features, among 1024.
     - `refresh_every`: for so many steps the samples of a step and their candidates are kept, and
-      neighbours are looked for among those only. Not while gates explore: their noise is too large.
+      neighbours are looked for among those only, by "energy" and "network". Not while gates
+      explore, whose noise is too large.
 
     All but `key`, `x`, `gamma`, `learning_rate`, `temperature` and `mask` are static.
 
@@ -150,11 +158,12 @@ def fit_dirichlet_selector(
 
     **Derivatives** none: results are constants.
 
-    **Cost** a step of a restart O(b · a · d), b and a the batch and its anchors; the regressions
-    O(m r² d), r ≤ 512 samples; the final graph O(n² m). Memory O(nd), and O(b k d) a restart.
+    **Cost** a step of a restart O(b · a · d), b and a the batch and its anchors; the coverage some
+    ten times O(r d²), r ≤ 1024 samples, or the regressions O(m r² d), r ≤ 512; the final graph
+    O(n² m). Memory O(nd), and O(b k d) a restart.
 
-    **Reference** *Dirichlet energy and k-NN by optimal transport* (Algorithm 1, eqs. 3–14). The
-    calibrated objective is not in the paper.
+    **Reference** *Dirichlet energy and k-NN by optimal transport* (Algorithm 1, eqs. 3–14). Gates,
+    decoys and coverage are not in the paper.
 
     >>> import jax, jax.numpy as jnp
     >>> x = jax.random.normal(jax.random.key(0), (60, 6))
@@ -183,9 +192,9 @@ def fit_dirichlet_selector(
     return _fit(key, *problem, optimizer)
 
 
-@functools.partial(jax.jit, static_argnames=("settings", "network", "unique", "optimizer"))
-def _fit(key, x, present, options: Options, settings: Settings, network, unique, optimizer):
-    return fit_in_steps(key, x, present, options, settings, network, unique, optimizer, at_once)
+@functools.partial(jax.jit, static_argnames=("settings", "objective", "unique", "optimizer"))
+def _fit(key, x, present, options: Options, settings: Settings, objective, unique, optimizer):
+    return fit_in_steps(key, x, present, options, settings, objective, unique, optimizer, at_once)
 
 
 def fit_in_steps(
@@ -194,17 +203,19 @@ def fit_in_steps(
     present,
     options: Options,
     settings: Settings,
-    network: bool,
+    objective: str,
     unique: bool,
     optimizer: optax.GradientTransformation | None,
     steps: Steps,
 ) -> DirichletResult:
     """The fit, its training run by `steps`: every part between is compiled for itself."""
+    network = objective == "network"
     task, known = _prepared(key, x, present, options, settings, network)
     if network:
         chosen = fit_network(task, settings, optimizer, unique, steps)
     else:
-        chosen = fit_gates(task, settings, optimizer, steps)
+        fit = fit_cover if objective == "coverage" else fit_gates
+        chosen = fit(task, settings, optimizer, steps)
     return _finished(task, known, chosen, settings, network, unique)
 
 
@@ -275,7 +286,8 @@ def check_arguments(
     n, d = x.shape
     if n < 3 or d < 1:
         raise _checks.fail("x", "(n, d) with n ≥ 3 samples and d ≥ 1 features", f"{x.shape}")
-    network = _checks.option(objective, "objective", _OBJECTIVES) == "network"
+    objective = _checks.option(objective, "objective", _OBJECTIVES)
+    network = objective == "network"
     m = _checks.integer(num_features, "num_features", low=1, high=d)
     k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 2)
     present = presence(mask, n)
@@ -294,7 +306,8 @@ def check_arguments(
     candidates = max(32, k + 1) if num_candidates is None else num_candidates
     candidates = _checks.integer(candidates, "num_candidates", low=k + 1)
     anchors = min(n, _checks.integer(num_anchors, "num_anchors", low=k + 2))
-    held = k + 1 if exact and refresh_every == 1 else candidates
+    keeps = refresh_every > 1 and objective != "coverage"
+    held = candidates if keeps or not exact else k + 1
     if batch_size is None:
         batch_size = min(256, max(32, 2**22 // (d * held)))
     settings = Settings(
@@ -315,4 +328,4 @@ def check_arguments(
     _checks.flag(unique, "unique")
     numbers = (jnp.asarray(v, x.dtype) for v in (gamma, learning_rate, first, last))
     x, options = lax.stop_gradient((x, Options(*numbers)))
-    return x, present, options, settings, network, unique
+    return x, present, options, settings, objective, unique

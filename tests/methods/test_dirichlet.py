@@ -1,4 +1,4 @@
-"""The Dirichlet selector: gates, energies and modules against plain loops; both trainings."""
+"""The Dirichlet selector: gates, energies and modules against plain loops; its trainings."""
 
 import functools
 
@@ -172,6 +172,18 @@ def test_projections_are_products_with_the_choices(unique):
     assert_close(got, x @ np.asarray(selector(0.5, key=key)), 1e-10)
 
 
+def test_projections_are_differentiable_in_the_choices():
+    """Through the Gram matrix, whose derivative has a rule; also where two choices are alike."""
+    x, direction = rng(1).normal(size=(N, D)), rng(3).normal(size=(D, 3))
+    logits = rng(2).normal(size=(D, 3))
+    for start in (logits, logits[:, [0, 0, 1]]):
+        assert_derivatives(
+            lambda logits: jnp.sum(jnp.sin(jaxfs.UniqueFeatureSelector(logits).project(x, 0.5))),
+            start,
+            direction,
+        )
+
+
 def test_features_are_assigned_once():
     logits = np.zeros((D, 3))
     logits[4] = [3.0, 2.0, 1.0]  # all three want feature 4
@@ -222,12 +234,16 @@ TOYS = {
 }
 
 
-@pytest.mark.parametrize("name", TOYS)
-def test_the_default_finds_the_toys(name):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((name, {}) for name in TOYS), ("moons", {"objective": "energy"})],
+    ids=[*TOYS, "moons by the energy"],
+)
+def test_the_toys_are_found(name, options):
     """The paper's three, section 4.2; `benchmarks/papers/dirichlet_toys.py` has many seeds."""
     x = np.concatenate([TOYS[name](7), rng(7).normal(size=(200, 18))], axis=1).astype("float32")
     order = rng(8).permutation(20)
-    found = jaxfs.fit_dirichlet_selector(jax.random.key(0), x[:, order], 2)
+    found = jaxfs.fit_dirichlet_selector(jax.random.key(0), x[:, order], 2, **options)
     assert set(order[found.indices]) == {0, 1}
     assert set(order[np.argsort(found.relevance)[-2:]]) == {0, 1}
     assert np.all(np.asarray(found.energies)[found.indices] < 0.1)
@@ -251,47 +267,53 @@ def fitted(**options):
     )
 
 
-def test_fit_is_pure_and_batches():
-    x, key = pair(), jax.random.key(3)
-    first, second = fitted()(key, x), fitted()(key, x)
+GATES = pytest.mark.parametrize("objective", ["coverage", "energy"])
+
+
+@GATES
+def test_fit_is_pure_and_batches(objective):
+    x, key, fit = pair(), jax.random.key(3), fitted(objective=objective)
+    first, second = fit(key, x), fit(key, x)
     assert all(map(np.array_equal, jax.tree.leaves(first), jax.tree.leaves(second)))
     assert set(first.indices.tolist()) == {1, 3}
     assert first.graph.indices.shape == first.graph.weights.shape == (40, 3)
     assert_close(jnp.sum(first.graph.weights, axis=1), np.ones(40), 1e-10)
     assert first.energy_history.shape == (2, 60)
-    many = jax.vmap(fitted())(jax.random.split(key, 2), np.stack([pair(seed=1), pair(seed=2)]))
+    many = jax.vmap(fit)(jax.random.split(key, 2), np.stack([pair(seed=1), pair(seed=2)]))
     for i in range(2):
-        one = fitted()(jax.random.split(key, 2)[i], pair(seed=i + 1))
+        one = fit(jax.random.split(key, 2)[i], pair(seed=i + 1))
         np.testing.assert_array_equal(many.indices[i], one.indices)
 
 
-def test_padding_changes_nothing():
-    x, key = pair(), jax.random.key(3)
+@GATES
+def test_padding_changes_nothing(objective):
+    x, key, fit = pair(), jax.random.key(3), fitted(objective=objective)
     rows = np.insert(x, [7, 7, 20], np.nan, axis=0)
     mask = ~np.isnan(rows[:, 0])
-    got, expected = fitted()(key, rows, mask), fitted()(key, x)
+    got, expected = fit(key, rows, mask), fit(key, x)
     np.testing.assert_array_equal(got.indices, expected.indices)
     assert_close(got.energies, expected.energies, 1e-8)
     assert np.all(got.graph.indices[~mask] == -1)
-    again = fitted()(key, np.where(mask[:, None], rows, 1e30), mask)
+    again = fit(key, np.where(mask[:, None], rows, 1e30), mask)
     assert all(map(np.array_equal, jax.tree.leaves(got), jax.tree.leaves(again)))
 
 
-def test_constants_are_left_out_and_nan_is_no_ranking():
-    x, key = pair(), jax.random.key(3)
+@GATES
+def test_constants_are_left_out_and_nan_is_no_ranking(objective):
+    x, key, fit = pair(), jax.random.key(3), fitted(objective=objective)
     x[:, 0] = 4.0
     x[10:20] = x[20:30]  # duplicates too
-    found = fitted()(key, x)
+    found = fit(key, x)
     assert found.varied.tolist() == [False, True, True, True, True]
     assert 0 not in found.indices
     assert len(set(found.indices.tolist())) == 2
     assert found.relevance[0] == 0
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found[1:]))
     x[2, 2] = np.nan
-    unknown = fitted()(key, x)
+    unknown = fit(key, x)
     assert unknown.indices.tolist() == [-1, -1]
     assert np.all(np.isnan(unknown.energies))
-    few = fitted()(key, np.where(np.arange(5) == 1, pair(), 1.0))  # traced: one feature varies
+    few = fit(key, np.where(np.arange(5) == 1, pair(), 1.0))  # traced: one feature varies
     assert few.indices.tolist() == [-1, -1]
 
 
@@ -316,11 +338,12 @@ def test_the_network_picks_twice_without_its_cholesky_step():
 @pytest.mark.parametrize(
     "options",
     [
-        {"gamma": 0.0, "num_anchors": 60, "refresh_every": 3},
         {"gamma": 0.1, "num_anchors": 24},
+        {"gamma": 0.0, "num_anchors": 60, "refresh_every": 3, "objective": "energy"},
+        {"gamma": 0.1, "num_anchors": 24, "objective": "energy"},
         {"gamma": 0.1, "num_anchors": 24, "refresh_every": 3, "objective": "network"},
     ],
-    ids=["exact, kept", "soft", "network, kept"],
+    ids=["coverage", "exact, kept", "soft", "network, kept"],
 )
 def test_batches_among_anchors_and_keys_of_the_old_kind(options):
     x = pair(60).astype("float32")
@@ -331,12 +354,13 @@ def test_batches_among_anchors_and_keys_of_the_old_kind(options):
     assert np.all(np.isfinite(found.restart_energies))
 
 
-def test_a_run_that_fails_stops_and_says_where():
+@GATES
+def test_a_run_that_fails_stops_and_says_where(objective):
     def spoil(updates, state, params=None):
         return jax.tree.map(lambda u: jnp.where(state == 4, jnp.nan, u), updates), state + 1
 
     optimizer = optax.GradientTransformation(lambda params: jnp.int32(0), spoil)
-    found = fitted(optimizer=optimizer)(jax.random.key(0), pair())
+    found = fitted(optimizer=optimizer, objective=objective)(jax.random.key(0), pair())
     assert found.failed_at.tolist() == [4, 4]
     assert np.all(np.isfinite(found.energy_history))  # the parameters before it are kept
 
@@ -347,7 +371,10 @@ def test_a_run_that_fails_stops_and_says_where():
         ({"num_features": 6}, r"num_features must be an integer in \[1, 5\], got 6"),
         ({"num_neighbors": 39}, r"num_neighbors must be an integer in \[1, 38\], got 39"),
         ({"gamma": -0.1}, "gamma must be at least 0, got -0.1"),
-        ({"objective": "paper"}, "objective must be one of 'calibrated', 'network', got 'paper'"),
+        (
+            {"objective": "paper"},
+            "objective must be one of 'coverage', 'energy', 'network', got 'paper'",
+        ),
         ({"temperature": (1.0, 0.0)}, "temperature must be positive, got 0.0"),
         ({"learning_rate": 0}, "learning_rate must be positive"),
         ({"mask": np.arange(40) < 4}, "mask must be true for at least 7 samples, got 4"),
