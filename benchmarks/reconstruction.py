@@ -12,8 +12,10 @@ import optax
 BATCH, EPOCHS, LEARNING_RATE = 200, 100, 1e-3
 
 
-def rmse(train, test, chosen, hidden: int, seed: int) -> float:
+def rmse(train, test, chosen, units, hidden: int, seed: int) -> float:
     """Root mean squared error on `test` of a network of ReLUs, trained by Adam on `train`.
+
+    `units (d,)` are those of the error: features are predicted in them, and read as they are.
 
     Where there are fewer samples than features, the outputs are coordinates in the span of the
     training samples, which are as many numbers as samples: predictions that fit these lie there,
@@ -21,13 +23,13 @@ def rmse(train, test, chosen, hidden: int, seed: int) -> float:
     so that outputs have about the same variance, as the features have. Adam on coordinates is
     not Adam on features: compare methods, not numbers with those of others.
     """
-    n, d = train.shape
+    (n, d), goal = train.shape, train * units
     basis = np.eye(d, dtype=train.dtype)
     if n < d:
         rotation = np.linalg.qr(np.random.default_rng(seed).normal(size=(n, n)))[0]
-        basis = rotation @ np.linalg.svd(train, full_matrices=False)[2]
+        basis = rotation @ np.linalg.svd(goal, full_matrices=False)[2]
     unit = np.sqrt(d / len(basis))
-    targets = (train @ basis.T / unit).astype(np.float32)
+    targets = (goal @ basis.T / unit).astype(np.float32)
     predicted = _fit_predict(
         jax.random.key(seed),
         train[:, chosen].astype(np.float32),
@@ -35,7 +37,8 @@ def rmse(train, test, chosen, hidden: int, seed: int) -> float:
         test[:, chosen].astype(np.float32),
         hidden,
     )
-    return float(np.sqrt(np.mean(np.square(unit * np.asarray(predicted) @ basis - test))))
+    error = unit * np.asarray(predicted) @ basis - test * units
+    return float(np.sqrt(np.mean(np.square(error))))
 
 
 @functools.partial(jax.jit, static_argnames="hidden")

@@ -128,13 +128,13 @@ def k_means(test, y_test, classes: int, seed: int) -> float:
     return 100 * float(evaluate.clustering_accuracy(y_test, clusters, num_classes=classes))
 
 
-def rmse(train, test, chosen, seed: int) -> float:
+def rmse(s: "Split", chosen, seed: int) -> float:
     """Of a network with 3m/2 hidden units that reconstructs all features; d of them from all."""
-    m, d = len(chosen), train.shape[1]
+    m, d = len(chosen), s.train.shape[1]
     hidden = max(1, 3 * m // 2) if m < d else d
     if hidden > 1100:
         return float("nan")  # all of thousands of features by themselves: hours, and no one's use
-    return reconstruction.rmse(train, test, chosen, hidden, seed)
+    return reconstruction.rmse(s.train, s.test, chosen, s.units, hidden, seed)
 
 
 class Split(NamedTuple):
@@ -143,6 +143,7 @@ class Split(NamedTuple):
     y_train: np.ndarray
     y_test: np.ndarray
     width: int  # with the features that are left out
+    units: np.ndarray  # of errors: to have variance 1 in all samples, lest one gene rule the others
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -160,8 +161,9 @@ def split(name: str, seed: int) -> Split:
     train, test = np.split(order, [int(0.8 * len(x))])
     varied = np.ptp(x[train], axis=0) > 0
     mean, deviation = x[train].mean(axis=0), x[train].std(axis=0)
+    units = (deviation / np.where(varied, x.std(axis=0), 1))[varied].astype(np.float32)
     x = ((x - mean) / np.where(varied, deviation, 1))[:, varied].astype(np.float32)
-    return Split(x[train], x[test], y[train], y[test], len(varied))
+    return Split(x[train], x[test], y[train], y[test], len(varied), units)
 
 
 def judge(task: str, s: Split, chosen, trees: int, seed: int) -> float:
@@ -170,7 +172,7 @@ def judge(task: str, s: Split, chosen, trees: int, seed: int) -> float:
         return forest(a, b, s.y_train, s.y_test, trees, seed)
     if task == "k-means":
         return k_means(b, s.y_test, classes, seed)
-    return rmse(s.train, s.test, chosen, seed)
+    return rmse(s, chosen, seed)
 
 
 def add(done: dict, name: str, seed: int, methods, tasks, trees: int) -> None:

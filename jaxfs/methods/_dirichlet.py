@@ -155,6 +155,11 @@ def relevance(judgement: Judgement) -> Float[Array, "d"]:
     return jnp.clip((-judgement.c - DEVIATIONS * judgement.deviation) / CLEAR, 0, 1)
 
 
+def promise(judgement: Judgement) -> Float[Array, "d"]:
+    """1 from where features begin to be relevant on, 0 for those as rough as decoys."""
+    return jnp.clip(-judgement.c / (DEVIATIONS * judgement.deviation), 0, 1)
+
+
 def _deviation(log_energies: Float[Array, "t"], batch: Batch) -> Float[Array, ""]:
     """Of decoys; not below that of a mean over the rows, lest few decoys that agree by chance."""
     return jnp.maximum(jnp.std(log_energies), lax.rsqrt(jnp.sum(batch.in_rows)))

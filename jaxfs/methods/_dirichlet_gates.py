@@ -21,6 +21,7 @@ from jaxfs.methods._dirichlet import (
     judged,
     judged_alike,
     linear_covering,
+    promise,
     relevance,
 )
 from jaxfs.methods._dirichlet_graph import (
@@ -43,8 +44,9 @@ from jaxfs.surrogates.models import unit_columns
 TRIALS = 16
 #: So many samples at most are regressed, and so many correlated.
 ROWS, CORRELATED = 512, 1024
-#: What every feature counts beside its relevance: where none is left, the others are covered.
-REST = 1e-3
+#: What features count that are not relevant: those of some promise, and any. Where none of the
+#: relevant is left, the others are covered.
+PROMISING, ANY = 1e-3, 1e-6
 
 
 class Chosen(NamedTuple):
@@ -74,11 +76,12 @@ def fit_cover(task: Task, settings: Settings, optimizer, steps: Steps = at_once)
 
 
 class _Explored(NamedTuple):
-    """How restarts explored, the mean c of what each found, and the relevance of every feature."""
+    """How restarts explored, the mean c of what each found; relevance and promise of features."""
 
     training: Training
     values: Float[Array, "restarts"]
     worth: Float[Array, "d"]
+    promise: Float[Array, "d"]
 
 
 class _Found(NamedTuple):
@@ -158,16 +161,21 @@ def _judge(task: Task, explored: Training, settings: Settings) -> _Explored:
     def calibrated(logits):
         features = lax.top_k(jnp.where(varied, logits, -jnp.inf), s.num_features)[1]
         judgement = judged(x, trials, features, batch, judge, options.gamma)
-        return jnp.mean(judgement.c[features]), relevance(judgement)
+        return jnp.mean(judgement.c[features]), judgement
 
-    values, worth = lax.map(calibrated, explored.parameters)
-    found = worth[jnp.argmin(jnp.where(explored.failed_at < 0, values, jnp.inf))]
+    values, judgements = lax.map(calibrated, explored.parameters)
+    best = jnp.argmin(jnp.where(explored.failed_at < 0, values, jnp.inf))
+    found = jax.tree.map(lambda a: a[best], judgements)
     # What is smooth on the graph of all has structure too, whether or not it was explored.
-    plain = relevance(judged_alike(x, trials, varied, batch, judge, options.gamma))
-    worth = jnp.where(varied, jnp.maximum(found, plain), 0)
+    plain = judged_alike(x, trials, varied, batch, judge, options.gamma)
+
+    def either(measure):
+        return jnp.where(varied, jnp.maximum(measure(found), measure(plain)), 0)
+
+    worth = either(relevance)
     # Data in which nothing is smoother than noise have no structure to prefer.
     worth = jnp.where(jnp.any(worth > 0), worth, varied.astype(x.dtype))
-    return _Explored(explored, values, worth)
+    return _Explored(explored, values, worth, either(promise))
 
 
 def _sampled(task: Task, settings: Settings, number: int) -> tuple[Array, Array]:
@@ -178,9 +186,10 @@ def _sampled(task: Task, settings: Settings, number: int) -> tuple[Array, Array]
 
 @functools.partial(jax.jit, static_argnames="settings")
 def _choose_cover(task: Task, explored: _Explored, settings: Settings) -> Chosen:
-    (training, values, worth), m = explored, settings.num_features
+    (training, values, worth, promise), m = explored, settings.num_features
     units = unit_columns(*_sampled(task, settings, CORRELATED))
-    order = cover(units, jnp.where(task.varied, worth + REST, 0), task.varied, m)
+    counts = jnp.where(task.varied, worth + PROMISING * promise + ANY, 0)
+    order = cover(units, counts, task.varied, m)
     logits = worth.at[order].set(jnp.linspace(3, 2, m, dtype=worth.dtype))
     logits = jnp.where(task.varied, logits, -jnp.inf)
     return Chosen(logits, worth, training.history, values, training.failed_at)

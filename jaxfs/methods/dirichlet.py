@@ -110,8 +110,9 @@ def fit_dirichlet_selector(
     those, or on the graph of all features alike, whichever is larger. Then the `objective` chooses:
 
     "coverage": features to which the relevant ones are correlated, a greedy maximum of
-    Σ_j (w_j + 0.001) max_{i chosen} |corr_ij|, over at most 1024 samples, drawn at random. Whether
-    features belong together is so judged by correlation alone; the graph is that of those chosen.
+    Σ_j w_j max_{i chosen} |corr_ij|, over at most 1024 samples, drawn at random. Features that are
+    not relevant count as well, up to 0.001 by clip(−c_f / 3σ, 0, 1), and so come after. Whether
+    features belong together is judged by correlation alone; the graph is that of those chosen.
 
     "energy": half of the steps explore; the other half train gates so that all relevant
     features are smooth on their graph. The loss is Σ_f w_f E_f / Σ_f w_f, and its derivative goes
