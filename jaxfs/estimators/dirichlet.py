@@ -103,11 +103,10 @@ class DirichletGraphSelector(Selector):
     def _work(self, n: int, d: int, c: int) -> _cost.Work:
         batch = min(n, 256, max(32, 2**22 // (d * (self.n_neighbors + 1))))
         step = 2 * batch * min(n, 1024) * d
+        cover = 20 * min(n, 1024) * d**2 if self.objective == "coverage" else 0
         return _cost.Work(
             numbers=8 * n * d + 6 * self.n_restarts * batch * (self.n_neighbors + 1) * d,
-            products=3 * self.n_restarts * self.n_steps * step
-            + 2 * n**2 * d
-            + 20 * min(n, 1024) * d**2,  # the coverage
+            products=3 * self.n_restarts * self.n_steps * step + 2 * n**2 * d + cover,
             passes=50 * self.n_restarts * self.n_steps * batch * (self.n_neighbors + 1) * d,
         )
 

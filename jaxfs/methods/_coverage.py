@@ -62,9 +62,8 @@ def cover(
             ranked = smallest(jnp.where(fresh, jnp.inf, -bounds), together)[1]
             ranked = jnp.where(ranked < 0, worth.size, ranked)  # which is no place
             gains = _gains(units, worth, state.covered, ranked)
-            return bounds.at[ranked].set(gains, mode="drop"), fresh.at[ranked].set(
-                True, mode="drop"
-            )
+            bounds = bounds.at[ranked].set(gains, mode="drop")
+            return bounds, fresh.at[ranked].set(True, mode="drop")
 
         bounds, _ = lax.while_loop(stale, refresh, (state.bounds, jnp.zeros_like(allowed)))
         i = jnp.argmax(bounds).astype(jnp.int32)

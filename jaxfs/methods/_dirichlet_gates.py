@@ -186,9 +186,9 @@ def _sampled(task: Task, settings: Settings, number: int) -> tuple[Array, Array]
 
 @functools.partial(jax.jit, static_argnames="settings")
 def _choose_cover(task: Task, explored: _Explored, settings: Settings) -> Chosen:
-    (training, values, worth, promise), m = explored, settings.num_features
+    (training, values, worth, doubtful), m = explored, settings.num_features
     units = unit_columns(*_sampled(task, settings, CORRELATED))
-    counts = jnp.where(task.varied, worth + PROMISING * promise + ANY, 0)
+    counts = jnp.where(task.varied, worth + PROMISING * doubtful + ANY, 0)
     order = cover(units, counts, task.varied, m)
     logits = worth.at[order].set(jnp.linspace(3, 2, m, dtype=worth.dtype))
     logits = jnp.where(task.varied, logits, -jnp.inf)
