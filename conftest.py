@@ -8,6 +8,11 @@ import gc
 import os
 import sys
 
+# Many tests start an interpreter. Where no bytecode is written, each compiles the sources of JAX,
+# SciPy and scikit-learn anew, which takes longer than what is tested.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Tracing makes very many small objects that live on: looking for rubbish among them at every 700th
 # took a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
@@ -72,7 +77,7 @@ def pytest_runtest_teardown() -> None:
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
     _finished += 1
-    if _finished % 20 == 0 and _memory_maps() > 15_000:
+    if _finished % 10 == 0 and _memory_maps() > 40_000:
         jax.clear_caches()
 
 

@@ -1,8 +1,16 @@
 """What several test modules share: tolerances by dtype, test matrices, finite differences."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+
+#: For cases that repeat what others have tested, and take long.
+thorough = pytest.mark.skipif(
+    os.environ.get("JAXFS_TEST_ALL", "0") == "0", reason="run by make test-all"
+)
 
 #: Relative error that a well-conditioned computation must stay within.
 RTOL = {"float32": 1e-4, "float64": 1e-10}
@@ -43,20 +51,23 @@ def directional_difference(f, x, direction, step: float = 1e-5):
     return jax.tree.map(lambda p, q: (4 * p - q) / 3, fine, coarse)
 
 
-def assert_derivatives(f, x, direction, rtol: float = 1e-6, step: float = 1e-5) -> None:
-    """Forward and reverse derivatives of a scalar function along `direction` equal differences."""
-    x, direction = (jax.tree.map(jnp.asarray, tree) for tree in (x, direction))
+def assert_derivatives(f, x, *directions, rtol: float = 1e-6, step: float = 1e-5) -> None:
+    """Forward and reverse derivatives of a scalar function along `directions` equal differences."""
+    x, *directions = (jax.tree.map(jnp.asarray, tree) for tree in (x, *directions))
 
     @jax.jit  # one program for the differences too: compiling is what tests spend their time on
-    def all_three(x):
+    def all_three(x, direction):
         value, gradient = jax.value_and_grad(f)(x)
         reverse = sum(jax.tree.leaves(jax.tree.map(jnp.vdot, gradient, direction)))
         return value, jax.jvp(f, (x,), (direction,))[1], reverse
 
-    expected = directional_difference(lambda x: all_three(x)[0], x, direction, step)
-    _, forward, reverse = all_three(x)
-    assert_close(forward, expected, rtol)
-    assert_close(reverse, expected, rtol)
+    for direction in directions:
+        expected = directional_difference(
+            lambda x, along=direction: all_three(x, along)[0], x, direction, step
+        )
+        _, forward, reverse = all_three(x, direction)
+        assert_close(forward, expected, rtol)
+        assert_close(reverse, expected, rtol)
 
 
 def spd(d: int, seed: int = 0, batch: tuple[int, ...] = ()) -> np.ndarray:

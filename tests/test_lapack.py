@@ -82,7 +82,7 @@ def test_not_positive_definite_is_nan():
     assert jnp.isnan(_lapack.cholesky(a)).any(axis=(1, 2)).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("batch", [pytest.param((), marks=helpers.thorough), (3,)])
 def test_derivatives_to_second_order(batch):
     a, b = spd(9, *batch, 4), general(10, *batch, 4, 2)
 

@@ -25,34 +25,41 @@ def blocks(text: str, *infos: str) -> list[str]:
     return [m["body"] for m in FENCE.finditer(text) if m["info"].strip() in infos]
 
 
-def runnable() -> list:
-    """README: every Python block. CONTRIBUTING: those marked ```python runnable."""
-    found = [("README.md", body) for body in blocks(read("README.md"), "python")]
-    found += [("CONTRIBUTING.md", b) for b in blocks(read("CONTRIBUTING.md"), "python runnable")]
-    counts: dict[str, int] = {}
-    params = []
-    for name, body in found:
-        counts[name] = counts.get(name, 0) + 1
-        params.append(pytest.param(body, id=f"{name}-{counts[name]}"))
-    return params
+def assert_runs(texts: dict[str, list[str]], folder: Path) -> None:
+    """All blocks, by the names of their documents, as a reader would run them.
 
-
-@pytest.mark.parametrize("code", runnable())
-def test_block_runs_as_a_reader_would_run_it(code, tmp_path):
-    """In an interpreter of its own: JAX's default settings, none of this suite's."""
+    One after another, none knowing the others' names, in an interpreter with JAX's default
+    settings; of this suite's, with those of XLA.
+    """
+    code = [
+        f"exec(compile({body!r}, '{name}, block {i}', 'exec'), {{'__name__': '__main__'}})"
+        for name, bodies in texts.items()
+        for i, body in enumerate(bodies, 1)
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": ""},
+        [sys.executable, "-c", "\n".join(code)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
 
 
-def test_readme_has_code():
-    assert len(blocks(read("README.md"), "python")) >= 2
+def test_code_runs(tmp_path):
+    """README: every Python block. CONTRIBUTING: those marked ```python runnable."""
+    texts = {
+        "README.md": blocks(read("README.md"), "python"),
+        "CONTRIBUTING.md": blocks(read("CONTRIBUTING.md"), "python runnable"),
+    }
+    assert len(texts["README.md"]) >= 2
+    assert_runs(texts, tmp_path)
+
+
+def test_code_that_does_not_run_is_named(tmp_path):
+    with pytest.raises(AssertionError, match='"page, block 2", line 1'):
+        assert_runs({"page": ["a = 1", "a"]}, tmp_path)
 
 
 def methods_table() -> list[tuple[str, str]]:

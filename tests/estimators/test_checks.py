@@ -1,7 +1,5 @@
 """scikit-learn's own checks, for every estimator."""
 
-import os
-
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -29,6 +27,7 @@ from jaxfs.estimators import (
     RReliefF,
     StabilitySelector,
 )
+from tests.helpers import thorough
 
 # Every estimator; where fewer steps, bins or resamples run faster, with fewer, and with one number
 # of features where each is compiled for itself.
@@ -61,13 +60,14 @@ CHECKED = (
 )
 #: The others take minutes of compilation, in code that these share: for `make test-all`.
 SHORT = (FilterSelector, ReliefF, MRMR, LaplacianScore, CombinedSelector, StabilitySelector)
-ALL = os.environ.get("JAXFS_TEST_ALL", "0") != "0"
 
 
-@pytest.mark.parametrize("estimator", CHECKED, ids=repr)
+@pytest.mark.parametrize(
+    "estimator",
+    [pytest.param(e, marks=() if isinstance(e, SHORT) else thorough) for e in CHECKED],
+    ids=map(repr, CHECKED),
+)
 def test_scikit_learn_checks(estimator):
-    if not (isinstance(estimator, SHORT) or ALL):
-        pytest.skip("checked by make test-all")
     found = check_estimator(estimator, on_skip=None, on_fail=None)
     failed = {r["check_name"]: r["exception"] for r in found if r["status"] == "failed"}
     assert not failed

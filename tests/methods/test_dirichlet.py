@@ -15,7 +15,7 @@ from jaxfs._gates import gates
 from jaxfs.methods import _dirichlet, _dirichlet_network
 from jaxfs.methods import _dirichlet_graph as graph_of_gates
 from jaxfs.methods._dirichlet_network import divided_by_root
-from tests.helpers import assert_close, assert_derivatives, rng
+from tests.helpers import assert_close, assert_derivatives, rng, thorough
 
 N, D, K = 24, 6, 3
 
@@ -236,7 +236,10 @@ TOYS = {
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [*((name, {}) for name in TOYS), ("moons", {"objective": "energy"})],
+    [
+        *((name, {}) for name in TOYS),
+        pytest.param("moons", {"objective": "energy"}, marks=thorough),
+    ],
     ids=[*TOYS, "moons by the energy"],
 )
 def test_the_toys_are_found(name, options):
@@ -268,9 +271,10 @@ def fitted(**options):
 
 
 GATES = pytest.mark.parametrize("objective", ["coverage", "energy"])
+SHARED = pytest.mark.parametrize("objective", ["coverage", pytest.param("energy", marks=thorough)])
 
 
-@GATES
+@SHARED
 def test_fit_is_pure_and_batches(objective):
     x, key, fit = pair(), jax.random.key(3), fitted(objective=objective)
     first, second = fit(key, x), fit(key, x)
@@ -340,7 +344,7 @@ def test_the_network_picks_twice_without_its_cholesky_step():
     [
         {"gamma": 0.1, "num_anchors": 24},
         {"gamma": 0.0, "num_anchors": 60, "refresh_every": 3, "objective": "energy"},
-        {"gamma": 0.1, "num_anchors": 24, "objective": "energy"},
+        pytest.param({"gamma": 0.1, "num_anchors": 24, "objective": "energy"}, marks=thorough),
         {"gamma": 0.1, "num_anchors": 24, "refresh_every": 3, "objective": "network"},
     ],
     ids=["coverage", "exact, kept", "soft", "network, kept"],
@@ -354,7 +358,7 @@ def test_batches_among_anchors_and_keys_of_the_old_kind(options):
     assert np.all(np.isfinite(found.restart_energies))
 
 
-@GATES
+@SHARED
 def test_a_run_that_fails_stops_and_says_where(objective):
     def spoil(updates, state, params=None):
         return jax.tree.map(lambda u: jnp.where(state == 4, jnp.nan, u), updates), state + 1

@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 import jaxfs
 from jaxfs.methods._gaussian_criteria import RIDGE, SHRINKAGE
-from tests.helpers import assert_close, assert_derivatives, rng
+from tests.helpers import assert_close, assert_derivatives, rng, thorough
 from tests.methods import gaussian_oracle as oracle
 
 CRITERIA = [
@@ -42,8 +42,7 @@ def dataset(name: str):
     """x, y and a ridge; some real ones with a spread of the features' own, none equal."""
     if name.startswith("mixture"):
         seed = int(name.split()[1])
-        num_classes = 2 + seed % 3
-        x, y = mixture(seed, num_classes=num_classes, apart=0.1 + 0.1 * seed)
+        x, y = mixture(seed, apart=0.1 + 0.1 * seed)
         return x, y, [0.0, 0.05][seed % 2]
     loaders = {"breast": load_breast_cancer, "wine": load_wine, "iris": load_iris}
     if name == "digits":
@@ -63,7 +62,9 @@ def best_next(p, mix, score, chosen, d):
     return max(score([*chosen, j]) for j in left), saturated
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=thorough if n in ("wine", "iris") else ()) for n in NAMES]
+)
 @every_criterion
 def test_selects_what_the_formulas_select(select, objective_of, formula, objective, name):
     """Every step, given those before: float64 to 1e-10, float32 to its rounding."""
