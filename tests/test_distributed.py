@@ -239,7 +239,11 @@ def test_bucket_names_mistakes(datasets, message):
 
 
 @pytest.mark.parametrize(
-    "options", [{"landmarks": 23}, {"refine": 2}, {"bandwidth": 4.0, "t": 0.3}]
+    "options",
+    [
+        {"landmarks": 23, "bandwidth": 4.0, "t": 0.3},
+        {"refine": 2},
+    ],
 )
 def test_features_spread(options):
     p = problem()
@@ -308,6 +312,7 @@ def test_fewer_features_than_the_devices_could_take(d, rank, ridge):
     np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
+@thorough
 def test_gradient_over_a_mesh():
     x1, x2 = rng(7).normal(size=(2, 8, 7))
     weight = jnp.arange(7.0)

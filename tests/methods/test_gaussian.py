@@ -53,6 +53,7 @@ def dataset(name: str):
 
 
 NAMES = [*(f"mixture {seed}" for seed in range(7)), "breast", "wine", "iris", "digits"]
+THOROUGH = ("wine", "iris", "digits")
 
 
 def best_next(p, mix, score, chosen, d):
@@ -63,7 +64,7 @@ def best_next(p, mix, score, chosen, d):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=thorough if n in ("wine", "iris") else ()) for n in NAMES]
+    "name", [pytest.param(n, marks=thorough if n in THOROUGH else ()) for n in NAMES]
 )
 @every_criterion
 def test_selects_what_the_formulas_select(select, objective_of, formula, objective, name):
