@@ -312,7 +312,6 @@ def test_fewer_features_than_the_devices_could_take(d, rank, ridge):
     np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
-@thorough
 def test_gradient_over_a_mesh():
     x1, x2 = rng(7).normal(size=(2, 8, 7))
     weight = jnp.arange(7.0)
