@@ -1,4 +1,4 @@
-"""150 malformed tables, or 500: a correct answer, or one line and exit code 2. Never a traceback.
+"""500 malformed tables: a correct answer, or one line and exit code 2. Never a traceback.
 
 A table is drawn as a grid of cells, spoilt, written, and now and then spoilt again as text. The
 oracle reads the final text by plain splitting, knows the delimiter, converts by exact fractions,
@@ -18,10 +18,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from jaxfs._commands import app
-from tests.helpers import ALL
 
 ROWS, FEATURES, TARGET = 6, 3, "kind"
-TABLES = 500 if ALL else 150
 DELIMITERS = ",;\t|"
 NUMBER_MARKS = set("0123456789+-.eE")
 GAPS = {"", "na", "nan", "null", "?", "n/a"}
@@ -208,10 +206,7 @@ def folder(tmp_path_factory):
 
 
 @settings(
-    max_examples=TABLES,
-    derandomize=True,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+    max_examples=500, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
 )
 @given(drawn=files())
 def check_file(folder, drawn):
@@ -237,5 +232,5 @@ def check_file(folder, drawn):
 def test_malformed_tables(folder):
     check_file(folder)
     # Neither half of the promise was tested on nothing.
-    assert seen["answers"] > TABLES / 5
-    assert seen["refusals"] > 2 * TABLES / 5
+    assert seen["answers"] > 100
+    assert seen["refusals"] > 200

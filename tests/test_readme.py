@@ -25,11 +25,11 @@ def blocks(text: str, *infos: str) -> list[str]:
     return [m["body"] for m in FENCE.finditer(text) if m["info"].strip() in infos]
 
 
-def assert_runs(texts: dict[str, list[str]], folder: Path) -> None:
-    """All blocks, by the names of their documents, as a reader would run them.
+def assert_runs(texts: dict[str, list[str]], folder: Path, **environment: str) -> None:
+    """All blocks, by the names of their documents, with JAX's default settings.
 
-    One after another, none knowing the others' names, in an interpreter with JAX's default
-    settings; of this suite's, with those of XLA.
+    One after another in one interpreter, none knowing the others' names. `XLA_FLAGS=""` compiles
+    them as a reader's are; else they are compiled as this suite's programs.
     """
     code = [
         f"exec(compile({body!r}, '{name}, block {i}', 'exec'), {{'__name__': '__main__'}})"
@@ -39,7 +39,7 @@ def assert_runs(texts: dict[str, list[str]], folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(code)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
         text=True,
         timeout=600,
@@ -54,7 +54,7 @@ def test_code_runs(tmp_path):
         "CONTRIBUTING.md": blocks(read("CONTRIBUTING.md"), "python runnable"),
     }
     assert len(texts["README.md"]) >= 2
-    assert_runs(texts, tmp_path)
+    assert_runs(texts, tmp_path, XLA_FLAGS="")
 
 
 def test_code_that_does_not_run_is_named(tmp_path):

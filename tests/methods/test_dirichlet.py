@@ -271,6 +271,7 @@ def fitted(**options):
 
 
 GATES = pytest.mark.parametrize("objective", ["coverage", "energy"])
+#: For what both do by the same code.
 SHARED = pytest.mark.parametrize("objective", ["coverage", pytest.param("energy", marks=thorough)])
 
 

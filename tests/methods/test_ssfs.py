@@ -195,7 +195,8 @@ def test_vmap():
         assert_close(batched.scores[i], one(x).scores, 1e-9)
 
 
-@pytest.mark.parametrize(("ranking", "dtype"), [("score", "float32"), ("diverse", "float64")])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("ranking", ["score", "diverse"])
 def test_constant_and_duplicate_features(ranking, dtype):
     """Numbers whose mean is not themselves, when it is rounded."""
     constants = np.tile([0.1, 1 / 3, 0.7, 1e6], (N, 1))
