@@ -168,30 +168,28 @@ def test_unhashable_functions_are_named():
 # ---- Models -------------------------------------------------------------------------------------
 
 
-def wrong_programs(pairs: int) -> int:
-    """How often one of two classes of a user runs the program of the other.
+def wrong_programs(pairs: int, repeats: int = 1) -> int:
+    """How often one of two classes of a user runs the program of the other, in alternating calls.
 
-    Each pair has a program of its own: whether the two are confused depends on a hash of all that
+    Each pair has a program of its own: whether `jit` confuses the two depends on a hash of all that
     is static.
     """
-    x = rng(0).normal(size=(6, 3))
-    scored = jax.jit(_ssfs.scored, static_argnames="settings")
-    analysed = jax.jit(_ssfs.analysed, static_argnames="settings")
-    spectrum = None
-    wrong = 0
-    for i in range(pairs):
-        for model, expected in ((First(), 0.0), (Second(), 1.0)):
-            _, present, _, score, _, settings = arguments(x, model, i)
-            if spectrum is None:
-                spectrum = analysed(jnp.asarray(x), present, settings)
-            answer = scored(score, spectrum, jnp.zeros(1, jnp.int32), settings)
-            wrong += bool(answer[0, 0] != expected)
-    return wrong
+    one = jnp.ones((1, 1))
+    program = jax.jit(
+        lambda model, settings: model.scores(one, one, one, False)[0, 0], static_argnums=1
+    )
+    models = [(First(), 0.0), (Second(), 1.0)]
+    cases = [(model, expected, settings(model)) for model, expected in models]
+    return sum(
+        float(program(model, given._replace(chunk_size=i))) != expected
+        for i in range(1, pairs + 1)
+        for model, expected, given in cases * repeats
+    )
 
 
-def arguments(x, model, i):
+def settings(model) -> _ssfs.Settings:
     return check_arguments(
-        x,
+        rng(0).normal(size=(6, 3)),
         num_pseudo_labels=1,
         num_eigenvectors=None,
         standardize=True,
@@ -204,14 +202,16 @@ def arguments(x, model, i):
         fraction=0.5,
         scoring_model=model,
         ranking="score",
-        chunk_size=i + 1,
-    )
+        chunk_size=1,
+    )[-1]
 
 
 def test_models_of_a_user_are_told_apart():
-    assert wrong_programs(100) == 0
+    assert settings(First()) != settings(Second())
+    assert settings(First()) == settings(First(2.0))
+    assert wrong_programs(50) == 0
 
 
 @thorough
-def test_models_of_a_user_are_told_apart_always():
-    assert wrong_programs(5_000) == 0
+def test_models_of_a_user_are_told_apart_in_20_000_calls():
+    assert wrong_programs(1_000, repeats=10) == 0
