@@ -171,20 +171,21 @@ def test_unhashable_functions_are_named():
 def wrong_programs(pairs: int, repeats: int = 1) -> int:
     """How often one of two classes of a user runs the program of the other, in alternating calls.
 
-    Each pair has a program of its own: whether `jit` confuses the two depends on a hash of all that
-    is static.
+    Each pair has a cache of its own and other settings: whether `jit` confuses the two classes
+    depends on a hash of all that is static, and on how few programs the cache holds.
     """
     one = jnp.ones((1, 1))
-    program = jax.jit(
-        lambda model, settings: model.scores(one, one, one, False)[0, 0], static_argnums=1
-    )
-    models = [(First(), 0.0), (Second(), 1.0)]
-    cases = [(model, expected, settings(model)) for model, expected in models]
-    return sum(
-        float(program(model, given._replace(chunk_size=i))) != expected
-        for i in range(1, pairs + 1)
-        for model, expected, given in cases * repeats
-    )
+    cases = [(m, expected, settings(m)) for m, expected in ((First(), 0.0), (Second(), 1.0))]
+    wrong = 0
+    for i in range(1, pairs + 1):
+
+        def score(model, settings):
+            return model.scores(one, one, one, False)[0, 0]
+
+        program = jax.jit(score, static_argnums=1)
+        for model, expected, given in cases * repeats:
+            wrong += float(program(model, given._replace(chunk_size=i))) != expected
+    return wrong
 
 
 def settings(model) -> _ssfs.Settings:
