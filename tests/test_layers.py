@@ -67,6 +67,7 @@ ORDER = (
     "methods._coverage",
     "methods._dirichlet_gates",
     "methods._dirichlet_network",
+    "methods._dirichlet_options",
     "methods.dirichlet",
     "methods._bins",
     "methods._moments",
