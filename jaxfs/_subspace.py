@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks, _lapack
 from jaxfs._numerics import eps, matmul, symmetrize
-from jaxfs._types import ArrayLike
+from jaxfs._types import ArrayLike, Static
 
 #: Blocks in the space of a round: the start and two products.
 DEPTH = 3
@@ -109,8 +109,9 @@ def leading_eigenpairs(
         expected = f"a function of {dtype} blocks ({d}, {b}) that keeps shape and dtype"
         raise _checks.fail("matvec", expected, f"{got.dtype} of shape {got.shape}")
     matvec = _without_derivative(matvec, example)
+    kind = Static(jax.tree.structure(matvec))
     return _leading_eigenpairs(
-        key, matvec, start, jnp.asarray(tolerance, dtype), example, k, max_iterations
+        key, matvec, start, jnp.asarray(tolerance, dtype), example, k, max_iterations, kind
     )
 
 
@@ -126,8 +127,9 @@ def _without_derivative(matvec: Callable[[Array], Array], example) -> Callable[[
     return jax.tree_util.Partial(lambda v: converted(v, *closed_over))
 
 
-@functools.partial(jax.jit, static_argnames=("example", "k", "max_iterations"))
-def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iterations):
+@functools.partial(jax.jit, static_argnames=("example", "k", "max_iterations", "kind"))
+def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iterations, kind: Static):
+    del kind  # tells apart functions whose tree structures compare equal
     d, b = example.shape
     given = jnp.zeros((d, 0), example.dtype) if start is None else start[:, :b]
     random = jax.random.normal(key, (d, b - given.shape[1]), example.dtype)

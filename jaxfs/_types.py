@@ -1,7 +1,7 @@
 """Type aliases and the small records that several layers share."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 import jax
@@ -19,37 +19,92 @@ Scalar: TypeAlias = float | int | Float[Array, ""]
 
 
 @dataclass_transform(frozen_default=True)
-def _record(cls: type[_T]) -> type[_T]:
-    """A frozen dataclass that is a pytree; `sample` is static, the other fields are leaves.
+def record(*, static: tuple[str, ...] = ()) -> Callable[[type[_T]], type[_T]]:
+    """A frozen dataclass that is a pytree: fields named in `static` are not leaves.
 
-    Only what a caller writes is checked: JAX and Optax build others, of gradients or placeholders,
-    past `__post_init__`.
+    It is registered by flattening functions, and not by `jax.tree_util.register_dataclass`: tree
+    structures of two classes registered by the latter compare equal if their fields are alike, and
+    `jit` then sometimes runs the program of the other class.
+
+    `__post_init__` runs for what a caller writes. JAX and Optax build records of gradients and
+    placeholders, which must not be checked.
     """
-    cls = dataclasses.dataclass(frozen=True, repr=False)(cls)
-    fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    names = [name for name in fields if name != "sample"]
 
-    def flatten(record):
-        leaves = [(jax.tree_util.GetAttrKey(n), getattr(record, n)) for n in names]
-        return leaves, record.sample
+    def decorate(cls: type[_T]) -> type[_T]:
+        cls = dataclasses.dataclass(frozen=True, repr=False)(cls)
+        fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        names = [name for name in fields if name not in static]
 
-    def unflatten(sample, leaves):
-        record = object.__new__(cls)
-        for name, leaf in zip([*names, "sample"], [*leaves, sample], strict=True):
-            object.__setattr__(record, name, leaf)
-        return record
+        def flatten(instance):
+            leaves = [(jax.tree_util.GetAttrKey(n), getattr(instance, n)) for n in names]
+            return leaves, tuple(getattr(instance, n) for n in static)
 
-    def show(record):
-        given = {n: getattr(record, n) for n in fields if getattr(record, n) is not None}
-        return f"{cls.__name__}({', '.join(f'{n}={v!r}' for n, v in given.items())})"
+        def unflatten(constants, leaves):
+            instance = object.__new__(cls)
+            for name, value in zip([*names, *static], [*leaves, *constants], strict=True):
+                object.__setattr__(instance, name, value)
+            return instance
 
-    cls.__repr__ = show  # type: ignore[method-assign]
+        def show(instance):
+            given = {n: getattr(instance, n) for n in fields if getattr(instance, n) is not None}
+            return f"{cls.__name__}({', '.join(f'{n}={v!r}' for n, v in given.items())})"
 
-    jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
-    return cls
+        cls.__repr__ = show  # type: ignore[method-assign]
+        jax.tree_util.register_pytree_with_keys(cls, flatten, unflatten)
+        return cls
+
+    return decorate
 
 
-@_record
+class Static:
+    """A static argument of `jit` that equals another only if both mean the same program.
+
+    Python's equality is weaker than that: `True == 1 == 1.0` and `-0.0 == 0.0`, also inside
+    dataclasses and tuples, and tree structures of different classes can compare equal (see
+    `record`). Here types are compared too, numbers by how they are written, and tree structures by
+    the classes of their nodes. Functions are equal to themselves only.
+
+    `value` must be hashable, or a dataclass or tuple of hashable values.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._key = _exact(value)
+        hash(self._key)  # raises here, where the caller can name the argument
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def _exact(value: Any) -> tuple[Any, ...]:
+    """A key that is equal for values of one type and meaning."""
+    kind = type(value)
+    if isinstance(value, (int, float, complex, np.generic)):
+        return kind, repr(value)
+    if isinstance(value, (tuple, list)):
+        return kind, *map(_exact, value)
+    if isinstance(value, jax.tree_util.PyTreeDef):
+        return kind, _exact(value.node_data()), *map(_exact, value.children())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return kind, *(_exact(getattr(value, f.name)) for f in dataclasses.fields(value))
+    return kind, value
+
+
+def static_function(function: Any, name: str, expected: str) -> Static:
+    """A function that a caller passes, as a static argument."""
+    if not callable(function):
+        raise _checks.fail(name, expected, repr(function))
+    try:
+        return Static(function)
+    except TypeError as error:
+        expected = f"{expected}, hashable: put what it uses into a closure or a partial"
+        raise _checks.fail(name, expected, repr(function)) from error
+
+
+@record(static=("sample",))
 class Percentile:
     """Bandwidth rule: `factor` times the q-th percentile of the off-diagonal distances.
 
@@ -77,7 +132,7 @@ class Percentile:
         _check_sample(self.sample)
 
 
-@_record
+@record(static=("sample",))
 class Median:
     """Bandwidth rule: `factor` times the median of the off-diagonal distances.
 

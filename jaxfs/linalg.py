@@ -24,7 +24,7 @@ from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._spectral import SpectralFunction
 from jaxfs._subspace import Eigenpairs as Eigenpairs
 from jaxfs._subspace import leading_eigenpairs as leading_eigenpairs
-from jaxfs._types import ArrayLike, Scalar
+from jaxfs._types import ArrayLike, Scalar, Static, static_function
 
 
 def eigh(a: Float[Array, "*b d d"]) -> tuple[Float[Array, "*b d"], Float[Array, "*b d d"]]:
@@ -183,13 +183,21 @@ def spectral_function(
     >>> cube.tolist()
     [[8.0, 0.0], [0.0, 8.0]]
     """
-    fun = _spectral_function(f, divided_difference, second_divided_difference)
+    functions = [
+        static_function(f, "f", "a function"),
+        static_function(divided_difference, "divided_difference", "a function"),
+    ]
+    if (second := second_divided_difference) is not None:
+        functions.append(static_function(second, "second_divided_difference", "a function"))
+    fun = _spectral_function(*functions)
     return _apply(fun, _checks.square(a, "a"))
 
 
 @functools.lru_cache(maxsize=128)
-def _spectral_function(f, first, second) -> SpectralFunction:
+def _spectral_function(*functions: Static) -> SpectralFunction:
     """Wrapped once per function, so that compilation caches recognise it."""
+    f, first, *more = (function.value for function in functions)
+    second = more[0] if more else None
     first_t = lambda a, b, t: first(a, b)  # noqa: E731
     second_t = second_from_first(first_t) if second is None else lambda a, b, c, t: second(a, b, c)
     return SpectralFunction(lambda w, t: f(w), first_t, second_t)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
 from jaxfs._stability import nogueira
-from jaxfs._types import ArrayLike, Scalar
+from jaxfs._types import ArrayLike, Scalar, Static, static_function
 from jaxfs.kernels import presence
 
 
@@ -161,8 +161,7 @@ def stability(
     if x.shape[0] < 1 or x.shape[1] < 2:
         raise _checks.fail("x", "(n, d) with n ≥ 1 samples and d ≥ 2 features", f"{x.shape}")
     n, d = x.shape
-    if not callable(score):
-        raise _checks.fail("score", "a function of x, y and weights", repr(score))
+    function = static_function(score, "score", "a function of x, y and weights")
     groups = None
     if y is not None:
         y = _checks.array(y, "y")
@@ -179,16 +178,16 @@ def stability(
         w = _checks.weights(weights, "weights", n, x.dtype)
     # Apart from the scores: the draws of one data set are compiled once for all of them.
     masks = subsample_masks(key, num_resamples, n, fraction=fraction, groups=groups, mask=w)
-    return _stability(score, x, y, w, masks, jnp.asarray(confidence, x.dtype), k, chunk)
+    return _stability(function, x, y, w, masks, jnp.asarray(confidence, x.dtype), k, chunk)
 
 
 @functools.partial(jax.jit, static_argnames=("score", "k", "chunk"))
-def _stability(score, x, y, w, masks, confidence, k: int, chunk: int) -> Stability:
+def _stability(score: Static, x, y, w, masks, confidence, k: int, chunk: int) -> Stability:
     b, d = masks.shape[0], x.shape[1]
 
     def order(mask):
         """Features from the best to the worst, and whether there is such an order."""
-        scores = score(x, y, jnp.where(mask, w, 0))
+        scores = score.value(x, y, jnp.where(mask, w, 0))
         if jnp.shape(scores) != (d,):
             expected = f"a function that returns ({d},), one score a feature"
             raise _checks.fail("score", expected, f"shape {jnp.shape(scores)}")

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxfs._medoids import two_medoids
 from jaxfs._numerics import matmul, safe_divide
+from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.methods._laplacian import sample_eigenvectors
 from jaxfs.resample import subsample_masks
@@ -53,6 +54,7 @@ class Settings(NamedTuple):
     num_resamples: int
     diverse: bool
     chunk_size: int
+    models: Static  # the classes of both models: see `Static`
 
 
 class Spectrum(NamedTuple):

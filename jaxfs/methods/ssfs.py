@@ -8,12 +8,13 @@ models of all samples give it (Algorithm 2):
     Ŝ_i = Σ_m Var_b s_m(h_ib),    score(m) = max_{i kept} s_m(f_i).
 """
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
 from jaxfs import _checks
-from jaxfs._types import ArrayLike, Scalar
+from jaxfs._types import ArrayLike, Scalar, Static
 from jaxfs.kernels import presence
 from jaxfs.methods import _ssfs
 from jaxfs.methods._ssfs import Settings
@@ -177,6 +178,7 @@ def check_arguments(
         _checks.integer(num_resamples, "num_resamples", low=2),
         _checks.option(ranking, "ranking", _RANKINGS) == "diverse",
         _checks.integer(chunk_size, "chunk_size", low=1),
+        Static(jax.tree.structure((choose, score))),
     )
     x, choose, score, fraction = lax.stop_gradient((x, choose, score, jnp.asarray(fraction)))
     return x, present, choose, score, fraction, settings

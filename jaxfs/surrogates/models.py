@@ -5,8 +5,6 @@ A model scores features for labels by what it gives them, nonnegative and of sum
 traced.
 """
 
-import dataclasses
-import functools
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import jax
@@ -15,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
 from jaxfs._numerics import matmul, safe_divide
-from jaxfs._types import Scalar
+from jaxfs._types import Scalar, Static, record
 from jaxfs.surrogates import _common, boosting, linear, logistic
 from jaxfs.surrogates._common import ResampledScores
 
@@ -28,7 +26,8 @@ Present: TypeAlias = Bool[Array, "n"]
 class ScoringModel(Protocol):
     """Feature scores `(l, p)` of models fitted on all samples present.
 
-    A model is a pytree; `check` raises for settings that are known to be wrong.
+    A model is a pytree whose static fields are hashable; `check` raises for settings that are known
+    to be wrong.
     """
 
     binary_only: ClassVar[bool]
@@ -47,15 +46,7 @@ class SelectionModel(ScoringModel, Protocol):
     ) -> ResampledScores: ...
 
 
-def _model(cls, static: tuple[str, ...] = ()):
-    """A frozen dataclass and pytree, whose `static` fields belong to its structure."""
-    cls = dataclasses.dataclass(frozen=True)(cls)
-    names = [field.name for field in dataclasses.fields(cls)]
-    data = [name for name in names if name not in static]
-    return jax.tree_util.register_dataclass(cls, data_fields=data, meta_fields=list(static))
-
-
-@_model
+@record()
 class Logistic:
     """Logistic regression of binary labels: |β| / Σ |β|. `c` is positive."""
 
@@ -76,7 +67,7 @@ class Logistic:
         )
 
 
-@_model
+@record()
 class Ridge:
     """Ridge regression: |β| / Σ |β|. `alpha` is positive."""
 
@@ -95,7 +86,7 @@ class Ridge:
         )
 
 
-@functools.partial(_model, static=("num_trees", "max_depth"))
+@record(static=("num_trees", "max_depth"))
 class BoostedTrees:
     """Boosted trees, of squared loss for labels that are not binary: the mean gain of splits.
 
@@ -117,7 +108,7 @@ class BoostedTrees:
         return boosting.fit(x, y, loss=loss, weights=present, **vars(self)).importances
 
 
-@_model
+@record()
 class Correlation:
     """No model: the squared correlation of feature and label, 0 for what is constant."""
 
@@ -165,4 +156,8 @@ def check(model, name: str, protocol, names: tuple[str, ...], binary: bool):
     if model.binary_only and not binary:
         raise _checks.fail(name, "a regression for continuous pseudo-labels", repr(model))
     model.check()
+    try:
+        Static(jax.tree.structure(model))
+    except TypeError as error:
+        raise _checks.fail(name, "a model of hashable static fields", repr(model)) from error
     return model
