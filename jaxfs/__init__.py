@@ -57,7 +57,10 @@ from jaxfs.methods.relief import rrelieff_score as rrelieff_score
 from jaxfs.methods.spectral import laplacian_score as laplacian_score
 from jaxfs.methods.spectral import mcfs_score as mcfs_score
 from jaxfs.methods.spectral import spec_score as spec_score
+from jaxfs.methods.ssfs import Leading as Leading
+from jaxfs.methods.ssfs import Predictable as Predictable
 from jaxfs.methods.ssfs import SSFSResult as SSFSResult
+from jaxfs.methods.ssfs import Stable as Stable
 from jaxfs.methods.ssfs import ssfs as ssfs
 from jaxfs.resample import Stability as Stability
 from jaxfs.resample import stability as stability

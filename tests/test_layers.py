@@ -61,6 +61,7 @@ ORDER = (
     "methods.gaussian",
     "methods._laplacian",
     "methods._ssfs",
+    "methods._ssfs_options",
     "methods.ssfs",
     "methods._dirichlet_graph",
     "methods._dirichlet",
