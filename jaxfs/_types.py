@@ -108,6 +108,8 @@ def static_function(function: Any, name: str, expected: str) -> Static:
 class Percentile:
     """Bandwidth rule: `factor` times the q-th percentile of the off-diagonal distances.
 
+    Where the percentile is 0, `factor` times the smallest positive distance.
+
     **Arguments**
 
     - `q`: in [0, 100]; linearly interpolated between order statistics, as NumPy's. May be traced.

@@ -48,7 +48,7 @@ class UniqueFeatureSelector(eqx.Module):
 
     `logits (d, m)` are log W of eq. 4, without a constraint. Called with a temperature T, and a key
     for Gumbel noise or none for no noise, it gives F̂ `(d, m)`. `unique=False` leaves out the
-    Cholesky step, as the paper's ablation does: it then chooses features twice.
+    Cholesky step, and its `epsilon`, as the paper's ablation does: it then chooses features twice.
 
     The paper's ε I is taken relative to the mean of the diagonal of FᵀF, which falls with T.
     """
@@ -56,6 +56,10 @@ class UniqueFeatureSelector(eqx.Module):
     logits: Float[Array, "d m"]
     unique: bool = eqx.field(static=True, default=True)
     epsilon: float = eqx.field(static=True, default=_EPSILON)
+
+    def __check_init__(self):
+        if not self.unique and self.epsilon != _EPSILON:
+            raise _checks.fail("epsilon", f"{_EPSILON}, its default, unless unique", self.epsilon)
 
     def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d m"]:
         f = self._softmaxes(temperature, key)
