@@ -17,6 +17,7 @@ from jaxfs import _plan, estimators, plot
 from jaxfs._columns import Refusal
 from jaxfs.estimators import (
     MRMR,
+    SPEC,
     SSFS,
     CombinedSelector,
     DirichletGraphSelector,
@@ -62,6 +63,18 @@ REFUSED = {
     ),
     "manifest_score rank": (
         lambda: jaxfs.manifest_score(X[:9], X[9:], rank=2),
+        ("rank", "geometry"),
+    ),
+    "manifest_operators rank": (
+        lambda: jaxfs.manifest_operators(X[:9], X[9:], rank=2),
+        ("rank", "geometry"),
+    ),
+    "manifest_from_kernels rank": (
+        lambda: jaxfs.manifest_from_kernels(*KERNELS, rank=2),
+        ("rank", "geometry"),
+    ),
+    "manifest_multiclass_score rank": (
+        classes(jaxfs.manifest_multiclass_score, rank=2),
         ("rank", "geometry"),
     ),
     "manifest_operators ridge": (
@@ -168,6 +181,7 @@ REFUSED = {
     ),
     "ManiFeSt t": (fit(ManiFeSt(t=0.3), THREE), ("t", "classes")),
     "ManiFeSt aggregate": (fit(ManiFeSt(aggregate="sum")), ("aggregate", "classes")),
+    "SPEC n_eigenvectors": (fit(SPEC(n_eigenvectors=3)), ("num_eigenvectors", "ranking")),
     "MRMR n_bins": (fit(MRMR(n_bins=4)), ("n_bins", "relevance")),
     "MRMR binning": (fit(MRMR(binning="width")), ("binning", "redundancy")),
     "MutualInformation n_neighbors": (
@@ -218,8 +232,8 @@ def test_a_wrong_value_is_refused_whether_or_not_it_would_be_used():
     ],
 )
 def test_the_command_line_refuses_them_too(method, options, words):
+    plan = _plan.Plan(method, options=tuple(options))
     with pytest.raises((Refusal, ValueError)) as refusal:
-        plan = _plan.Plan(method, options=tuple(options))
         _plan.make_estimator(plan).fit(X, TWO)
     assert words in str(refusal.value)
 
@@ -236,29 +250,68 @@ def test_the_command_line_sets_options_of_a_variant():
 # ---- Which options there are --------------------------------------------------------------------
 
 
+#: Data, and what is scikit-learn's: they have an effect at all settings.
+DATA = {"y", "weights", "weights1", "weights2", "mask", "random_state", "dtype", "estimators"}
+#: Options in whose place a rule stands unless they are given; they have an effect at all settings.
+EFFECTIVE = {
+    "Coverage batch_size",
+    "DirichletGraphSelector learning_rate",
+    "Energy batch_size",
+    "GaussianCompromise ridge",
+    "GaussianCompromise shrinkage",
+    "GaussianKL ridge",
+    "GaussianKL shrinkage",
+    "LaplacianScore n_neighbors",
+    "MCFS n_neighbors",
+    "MCFS n_nonzero",
+    "ManiFeSt bandwidth",
+    "Median sample",
+    "Percentile sample",
+    "SPEC n_neighbors",
+    "SSFS n_eigenvectors",
+    "Stable chunk_size",
+    "Stable model",
+    "fit_dirichlet_selector optimizer",
+    "gc_objective ridge",
+    "gc_objective shrinkage",
+    "gc_select initial",
+    "gc_select ridge",
+    "gc_select shrinkage",
+    "gkl_objective ridge",
+    "gkl_objective shrinkage",
+    "gkl_select initial",
+    "gkl_select ridge",
+    "gkl_select shrinkage",
+    "laplacian_score num_neighbors",
+    "manifest_cost rank",
+    "manifest_lowrank_score landmarks",
+    "manifest_lowrank_score refine",
+    "mcfs_score num_neighbors",
+    "mcfs_score num_nonzero",
+    "relieff_score block_size",
+    "rrelieff_score block_size",
+    "soft_knn block_size",
+    "spec_score num_neighbors",
+    "ssfs num_eigenvectors",
+}
+
+
 def test_options_that_none_stands_for_are_listed():
-    """Every option whose default is `None` is in `REFUSED`, or has an effect at all settings."""
-    always = {"weights", "weights1", "weights2", "mask", "ax", "y", "random_state", "dtype"}
-    always |= {"n_features_to_select", "estimators", "n_neighbors", "block_size", "sample"}
-    #: Sizes and rules that are taken from the data unless they are given.
-    always |= {"num_neighbors", "n_eigenvectors", "n_nonzero", "num_nonzero", "learning_rate"}
-    always |= {"ridge", "shrinkage", "initial", "landmarks", "refine", "bandwidth", "optimizer"}
-    listed = {tuple(name.split()[:2]) for name in REFUSED}
-    listed |= {("spec_score", "num_eigenvectors"), ("ssfs", "num_eigenvectors")}  # 2k by default
-    listed |= {("SPEC", "n_eigenvectors"), ("Stable", "chunk_size"), ("Stable", "model")}
-    listed |= {("Coverage", "batch_size"), ("Energy", "batch_size")}
-    missing = []
-    for module in (jaxfs, estimators):
-        for name, value in vars(module).items():
-            if name.startswith("_") or not callable(value) or issubclass_of_tuple(value):
-                continue
-            for option in inspect.signature(value).parameters.values():
-                if option.default is None and option.name not in always:
-                    missing += [] if (name, option.name) in listed else [(name, option.name)]
-    assert missing == []
+    """An option whose default is `None` is in `REFUSED`, or has an effect at all settings."""
+    listed = {" ".join(name.split()[:2]) for name in REFUSED} | EFFECTIVE
+    found = {
+        f"{name} {option.name}"
+        for module in (jaxfs, estimators)
+        for name, value in vars(module).items()
+        if callable(value) and not name.startswith("_") and not is_result(value)
+        for option in inspect.signature(value).parameters.values()
+        if option.default is None and option.name not in DATA
+    }
+    assert found - listed == set()
+    assert EFFECTIVE - found == set()
 
 
-def issubclass_of_tuple(value) -> bool:
+def is_result(value) -> bool:
     """What is returned, and not called."""
     return isinstance(value, type) and issubclass(value, tuple)
 
