@@ -241,7 +241,7 @@ def test_more_mistakes(table, tmp_path):
     assert "no file" in refused("select", tmp_path / "none.csv", "-t", "y")
     for method, option, words in (
         ("relieff", "n_neighbors=ten", "option 'n_neighbors' must be a whole number, got 'ten'"),
-        ("combined", "manifest__ridge=many", "must be a number, got 'many'"),
+        ("combined", "manifest__ridge=many", "must be a number or none, got 'many'"),
         ("combined", "estimators=none", "no option 'estimators'"),
         ("combined", "manifest=5", "no option 'manifest'"),
     ):
