@@ -14,11 +14,14 @@ from jaxfs._types import Median as Median
 from jaxfs._types import Percentile as Percentile
 from jaxfs._types import Selection as Selection
 from jaxfs.methods._combine import combine_scores as combine_scores
+from jaxfs.methods.dirichlet import Coverage as Coverage
 from jaxfs.methods.dirichlet import DirichletResult as DirichletResult
 from jaxfs.methods.dirichlet import DirichletSelector as DirichletSelector
+from jaxfs.methods.dirichlet import Energy as Energy
 from jaxfs.methods.dirichlet import FeatureGates as FeatureGates
 from jaxfs.methods.dirichlet import KNNGraph as KNNGraph
 from jaxfs.methods.dirichlet import KNNGraphLearner as KNNGraphLearner
+from jaxfs.methods.dirichlet import Network as Network
 from jaxfs.methods.dirichlet import UniqueFeatureSelector as UniqueFeatureSelector
 from jaxfs.methods.dirichlet import fit_dirichlet_selector as fit_dirichlet_selector
 from jaxfs.methods.filters import anova_score as anova_score
@@ -54,7 +57,10 @@ from jaxfs.methods.relief import rrelieff_score as rrelieff_score
 from jaxfs.methods.spectral import laplacian_score as laplacian_score
 from jaxfs.methods.spectral import mcfs_score as mcfs_score
 from jaxfs.methods.spectral import spec_score as spec_score
+from jaxfs.methods.ssfs import Leading as Leading
+from jaxfs.methods.ssfs import Predictable as Predictable
 from jaxfs.methods.ssfs import SSFSResult as SSFSResult
+from jaxfs.methods.ssfs import Stable as Stable
 from jaxfs.methods.ssfs import ssfs as ssfs
 from jaxfs.resample import Stability as Stability
 from jaxfs.resample import stability as stability

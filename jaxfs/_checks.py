@@ -215,3 +215,9 @@ def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_clas
     if np.any(counts == 0):
         empty = int(np.argmin(counts))
         raise fail(name, f"such that each of {num_classes} classes has samples", f"none of {empty}")
+
+
+def only_if(used: bool, value: Any, name: str, setting: str) -> None:
+    """Refuse an option that has no effect: it must be `None`, its default, unless `setting`."""
+    if value is not None and not used:
+        raise fail(name, f"None unless {setting}", repr(value))

@@ -8,9 +8,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxfs._columns import Refusal, listed, quote
+from jaxfs._types import variant
 from jaxfs.estimators._catalogue import METHODS, Method
 
-_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+    type(None): "none",
+}
 
 
 class Plan(NamedTuple):
@@ -52,6 +59,10 @@ def make_estimator(plan: Plan) -> Any:
     method = find_method(plan.method)
     estimator = method.estimator()
     _spell_out_members(estimator)
+    options = dict(map(_parse_option, plan.options))
+    for name in options.keys() & estimator._variants.keys():  # they decide which options there are
+        _check_type(estimator, name, options[name])
+        estimator.set_params(**{name: options.pop(name)})
     known = parameters(estimator)  # the members of a combination are no options
     given: dict[str, Any] = {"n_features_to_select": parse_number(plan.k), "verbose": plan.verbose}
     if plan.dtype != "auto":
@@ -62,7 +73,6 @@ def make_estimator(plan: Plan) -> Any:
         given["solver"] = plan.solver
     seeds = [name for name in known if name.rpartition("__")[2] == "random_state"]
     given |= dict.fromkeys(seeds, plan.seed)
-    options = dict(map(_parse_option, plan.options))
     for name in options.keys() & getattr(method.estimator, "keywords", {}).keys():
         raise Refusal(f"{quote(name)} is no option of {method.name}: the method's name says it")
     given |= options
@@ -72,18 +82,23 @@ def make_estimator(plan: Plan) -> Any:
             raise Refusal(f"{method.name} has no option {quote(name)}; it has {listed(own, 40)}")
     for name, value in options.items():
         _check_type(estimator, name, value)
-    return estimator.set_params(**given)
+    try:
+        return estimator.set_params(**given)
+    except ValueError as error:  # the record of a variant checks its options
+        raise Refusal(str(error)) from error
 
 
 def _check_type(estimator: Any, name: str, value: Any) -> None:
     """Refuse a value of another type than the estimator declares."""
     inside, _, own = name.rpartition("__")
     owner = estimator.get_params()[inside] if inside else estimator
+    if inside in estimator._variants:
+        owner = variant(owner, inside, estimator._variants[inside])
     declared = next(field.type for field in dataclasses.fields(owner) if field.name == own)
     kinds = typing.get_args(declared) or (declared,)
     if Any in kinds or type(value) in kinds or (float in kinds and type(value) is int):
         return
-    words = " or ".join(_KINDS.get(kind, "none") for kind in kinds)
+    words = " or ".join(word for kind, word in _KINDS.items() if kind in kinds)
     raise Refusal(f"option {quote(name)} must be {words}, got {quote(value)}")
 
 

@@ -171,7 +171,7 @@ def eigenvectors(
     num_vectors: int = 2,
     shape: tuple[int, int] | None = None,
     names: Sequence[Any] | None = None,
-    num_shown: int = 8,
+    num_shown: int | None = None,
     ax: Any = None,
 ) -> np.ndarray:
     """The leading eigenvectors of ManiFeSt's operators: what two classes share, and what differs.
@@ -184,7 +184,7 @@ def eigenvectors(
     - `operators`: what `jaxfs.manifest_operators` returned.
     - `num_vectors`: of each operator.
     - `shape`: rows and columns, where the features are pixels; otherwise each panel has a bar for
-      each of the `num_shown` features of largest magnitude, with their `names`.
+      each of the `num_shown` features of largest magnitude, 8 by default, with their `names`.
     - `ax`: an array of Axes, `(2, num_vectors)`; by default a new figure, 4 inches wide.
 
     **Returns** the Axes, `(2, num_vectors)`.
@@ -207,7 +207,9 @@ def eigenvectors(
         raise _checks.fail("operators", expected, type(operators).__name__)
     d = operators.mean.shape[-1]
     num_vectors = _checks.integer(num_vectors, "num_vectors", low=1, high=d)
-    num_shown = _checks.integer(num_shown, "num_shown", low=1)
+    for value, name in ((names, "names"), (num_shown, "num_shown")):
+        _checks.only_if(shape is None, value, name, "shape is None")
+    num_shown = _checks.integer(8 if num_shown is None else num_shown, "num_shown", low=1)
     if shape is not None:
         shape = _image_shape(shape, d)
         height = 0.7 + 2 * _image_height(shape, _figures.WIDTH / num_vectors)

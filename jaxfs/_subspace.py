@@ -68,7 +68,8 @@ def leading_eigenpairs(
     - `tolerance`: it ends when every residual ‖A v − λ v‖ is below `tolerance`·max|λ|; by default
       √eps, which leaves eigenvalues off by eps·max|λ|²/gap and vectors by √eps·max|λ|/gap.
     - `max_iterations`: static; rounds of two products each.
-    - `dtype`: float32 or float64; that of `start` or JAX's default one.
+    - `dtype`: float32 or float64; by default that of `start`, from which it may not differ, or
+      JAX's default one.
 
     **Returns** `Eigenpairs`: `values` `(k,)`, falling, `vectors` `(d, k)`, `residuals` `(k,)`,
     `converged`, `iterations`. Large in magnitude does not count: −5 comes after 1.
@@ -97,6 +98,8 @@ def leading_eigenpairs(
         start = _checks.matrices(start, "start")
         if start.shape[0] != d or start.ndim != 2 or start.shape[1] > d:
             raise _checks.fail("start", f"of shape ({d}, j), j ≤ {d}", f"shape {start.shape}")
+        if dtype is not None and jnp.dtype(dtype) != start.dtype:
+            raise _checks.fail("dtype", f"None or that of start, {start.dtype}", dtype)
         start, dtype = lax.stop_gradient(start), start.dtype
     dtype = jnp.dtype(jnp.result_type(float) if dtype is None else dtype)
     if dtype not in (jnp.float32, jnp.float64):

@@ -1,7 +1,7 @@
 """Type aliases and the small records that several layers share."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 import jax
@@ -108,6 +108,8 @@ def static_function(function: Any, name: str, expected: str) -> Static:
 class Percentile:
     """Bandwidth rule: `factor` times the q-th percentile of the off-diagonal distances.
 
+    Where the percentile is 0, `factor` times the smallest positive distance.
+
     **Arguments**
 
     - `q`: in [0, 100]; linearly interpolated between order statistics, as NumPy's. May be traced.
@@ -169,6 +171,34 @@ def check_bandwidth(rule: Bandwidth) -> None:
         if not isinstance(rule, (float, int, np.ndarray, np.generic, jax.Array)):
             raise _checks.fail("bandwidth", "a positive number, Median or Percentile", repr(rule))
         _checks.number(rule, "bandwidth", low=0, open_low=True, scalar=True)
+
+
+# ---- Options that belong to one variant of a method ---------------------------------------------
+
+
+def settle(record: Any, **values: Any) -> None:
+    """Set the checked fields of a frozen record."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def plain(value: Any) -> Any:
+    """A checked number as a Python float, without −0.0, so that equal records mean the same.
+
+    A traced number stays. It has no hash, so that `jit` cannot take its record for a constant.
+    """
+    return value if _checks.is_traced(value) else float(value) + 0.0
+
+
+def variant(value: Any, name: str, variants: Mapping[str, type]) -> Any:
+    """The record of options that `value` is, or that it names with all its defaults."""
+    if isinstance(value, str) and value in variants:
+        return variants[value]()
+    if type(value) in variants.values():
+        return value
+    names = ", ".join(map(repr, variants))
+    records = ", ".join(f"{kind.__name__}(…)" for kind in variants.values())
+    raise _checks.fail(name, f"one of {names}, or {records}", repr(value))
 
 
 class Selection(NamedTuple):

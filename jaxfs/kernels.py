@@ -127,14 +127,15 @@ def bandwidth(
       among m of the points, drawn once for each d.
     - `mask`: `(d,)`, false or 0 for points that are padding.
 
-    **Returns** σ, a scalar. Where the percentile is 0 (too many pairs coincide) it is the smallest
-    positive distance, and 0 where all points coincide or there is only one; `rbf` is then 1 at
-    distance 0. NaN if a distance is not finite.
+    **Returns** σ, a scalar. Where the percentile is 0 (too many pairs coincide) the smallest
+    positive distance stands for it, times `factor`. σ is 0 where all points coincide or there is
+    only one; `rbf` is then 1 at distance 0. NaN if a distance is not finite.
 
     **Numerics** the order statistics are exact.
 
-    **Derivatives** in the distances: those of the entries that attain the order statistics, the
-    mean of them at ties; finite at distance 0. Also in `q` and `factor`.
+    **Derivatives** in the distances: those of the entries that attain the order statistics (or the
+    smallest positive distance, where that stands for them), the mean of them at ties; finite at
+    distance 0. Also in `factor`, and in `q`: 0 where the smallest positive distance stands.
 
     **Cost** some 15 passes over d²/2 numbers: a few percent of an `eigh` of that size.
 
@@ -213,7 +214,7 @@ def _positive(a: Float[Array, ""]) -> Float[Array, ""]:
 def _percentile(
     d2: Float[Array, "d d"], q: Float[Array, ""], factor: Float[Array, ""], present: Array
 ) -> Float[Array, ""]:
-    """`factor` times a percentile of the distances, or the smallest positive distance for 0."""
+    """`factor` times a percentile of the distances, or times the smallest positive one for 0."""
     pairs = present[:, None] & present[None, :] & ~jnp.eye(d2.shape[0], dtype=bool)
     once = _fold(pairs)
     rank, fraction = _position(q, jnp.sum(once, dtype=jnp.int32))
@@ -223,7 +224,7 @@ def _percentile(
     positive = jnp.where(jnp.isinf(positive), jnp.zeros_like(positive), positive)
     low = safe_sqrt(attained(d2, pairs, jnp.where(coincide, positive, low)))
     high = safe_sqrt(attained(d2, pairs, jnp.where(coincide, positive, high)))
-    return jnp.where(coincide, low, factor * (low + fraction * (high - low)))
+    return factor * (low + fraction * (high - low))
 
 
 def _position(q: Float[Array, ""], number: Int[Array, ""]) -> tuple[Array, Array]:

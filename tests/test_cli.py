@@ -188,7 +188,7 @@ def test_methods_and_demo(tmp_path):
     assert all(name in listed for name in METHODS)
     assert "n_neighbors = 10" in run("methods", "ReliefF").stdout
     content = json.loads(run("methods", "--json").stdout)
-    assert content["manifest"]["options"]["ridge"] == 0.01
+    assert content["manifest"]["options"]["solver"] == "auto"
     picture, data = tmp_path / "demo.png", tmp_path / "digits.csv"
     result = run("demo", "--out", picture, "--data", data)
     assert result.exit_code == 0, result.output
@@ -241,7 +241,7 @@ def test_more_mistakes(table, tmp_path):
     assert "no file" in refused("select", tmp_path / "none.csv", "-t", "y")
     for method, option, words in (
         ("relieff", "n_neighbors=ten", "option 'n_neighbors' must be a whole number, got 'ten'"),
-        ("combined", "manifest__ridge=many", "must be a number, got 'many'"),
+        ("combined", "manifest__ridge=many", "must be a number or none, got 'many'"),
         ("combined", "estimators=none", "no option 'estimators'"),
         ("combined", "manifest=5", "no option 'manifest'"),
     ):

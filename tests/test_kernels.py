@@ -271,7 +271,7 @@ def test_percentiles_equal_numpy(dtype):
         d2 = symmetric(values, dtype)
         ordered = np.sort(pairs(d2))
         for q in QS:
-            expected = 2 * np.percentile(ordered, q) or ordered[ordered > 0][0]
+            expected = 2 * (np.percentile(ordered, q) or ordered[ordered > 0][0])
             got = compute(d2, q)
             assert got.dtype == dtype
             # A few eps; and the position among the ranks is rounded too, NumPy's and ours.
@@ -308,7 +308,11 @@ def test_bandwidth_where_points_coincide():
     x = np.zeros((10, 4))
     x[7:, 0] = 5, 7, 20  # 21 of 45 pairs at distance 0
     d2 = kernels.squared_distances(x)
-    assert kernels.bandwidth(d2, Percentile(20, 3.0)) == 2
+    sigma, slope = jax.value_and_grad(lambda rule: kernels.bandwidth(d2, rule))(
+        Percentile(20.0, 3.0)
+    )
+    assert sigma == 6  # three times the smallest positive distance
+    assert (slope.factor, slope.q) == (2, 0)
     assert kernels.bandwidth(jnp.zeros((10, 10)), Median()) == 0
     assert kernels.bandwidth(jnp.zeros((1, 1)), Median()) == 0
     assert kernels.bandwidth(jnp.array([[0.0, 9], [9, 0]]), Median(2.0)) == 6

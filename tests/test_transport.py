@@ -111,6 +111,17 @@ def test_candidates_may_be_permuted_and_rescaled(gamma):
     assert_close(permuted.next, answer.next[:, order], 1e-12)
 
 
+@pytest.mark.parametrize("gamma", [1.0, 0.1, 0.01, 1e-3, 1e-4])
+def test_float32_is_within_60_eps_of_float64(gamma):
+    """`benchmarks/precision/soft_knn.py` has more rows, widths and k."""
+    ones, gamma = np.ones((9, M), bool), np.float32(gamma)
+    for seed in range(20):
+        e = rng(seed).gamma(2.0, size=(9, M)).astype(np.float32)
+        pairs = zip(soft(e, ones, gamma), soft(e.astype(float), ones, float(gamma)), strict=True)
+        worst = max(np.abs(np.asarray(a, float) - np.asarray(b)).max() for a, b in pairs)
+        assert worst <= 60 * np.finfo(np.float32).eps
+
+
 def test_gamma_zero_is_a_sort():
     e = np.array([[4.0, 1.0, 3.0, 1.0, 9.0], [2.0, 2.0, 2.0, 2.0, 2.0]])
     exact = soft_knn(e, 2, gamma=0)

@@ -16,7 +16,7 @@ import pytest
 import jaxfs
 from jaxfs._types import Median, Percentile, Static
 from jaxfs.methods import _ssfs
-from jaxfs.methods.ssfs import check_arguments
+from jaxfs.methods._ssfs_options import check_arguments
 from tests.helpers import rng, thorough
 
 # ---- No two classes with one tree structure -----------------------------------------------------
@@ -197,13 +197,9 @@ def settings(model) -> _ssfs.Settings:
         mask=None,
         num_neighbors=2,
         pseudo_labels="binary",
-        selection="leading",
-        selection_model=None,
-        num_resamples=2,
-        fraction=0.5,
-        scoring_model=model,
+        selection=jaxfs.Stable(num_resamples=2),
+        scoring=model,
         ranking="score",
-        chunk_size=1,
     )[-1]
 
 

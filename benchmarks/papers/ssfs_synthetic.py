@@ -23,12 +23,12 @@ NUM_INFORMATIVE, BLOCK = 5, 15
 NUISANCES = (5, 20, 40, 60, 80, 100)
 
 #: The variants of section 5.2 as options of `ssfs`.
-PAPER = {"selection": "stability", "scoring_model": "boosting", "ranking": "score"}
+PAPER = {"selection": "stability", "scoring": "boosting", "ranking": "score"}
 VARIANTS = {
     "SSFS": PAPER,
-    "linear_clf": PAPER | {"scoring_model": "logistic"},
+    "linear_clf": PAPER | {"scoring": "logistic"},
     "no selection": PAPER | {"selection": "leading"},
-    "regression": PAPER | {"selection_model": "ridge", "pseudo_labels": "continuous"},
+    "regression": PAPER | {"pseudo_labels": "continuous"},
 }
 
 #: The true positive rates of Table 3, of one draw.

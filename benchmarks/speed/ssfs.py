@@ -32,7 +32,7 @@ SETS = ("Prostate-GE", "Yale", "COIL20")
 SELECTION_BAR = {"Prostate-GE": 150, "COIL20": 15}
 BOOSTING_BAR = {"Prostate-GE": 2, "Yale": 2, "COIL20": 1}
 NUM_RESAMPLES = 500
-PAPER = {"selection": "stability", "scoring_model": "boosting", "ranking": "score"}
+PAPER = {"selection": "stability", "scoring": "boosting", "ranking": "score"}
 
 
 def seconds(call) -> float:

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import numbers
 import warnings
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
@@ -18,8 +19,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxfs import _checks, _memory
-from jaxfs._types import Selection
+from jaxfs._types import Selection, variant
 from jaxfs.estimators import _arrays, _cost
+from jaxfs.estimators._arrays import listed
 from jaxfs.estimators._problem import Problem
 
 _T = TypeVar("_T")
@@ -73,6 +75,8 @@ class Selector(SelectorMixin, BaseEstimator):
     _least_features: ClassVar[int] = 1
     #: Whether constant features, which then may be added, change nothing for the others.
     _pad_features: ClassVar[bool] = True
+    #: Parameters that name a variant or are the record of its options, and the variants.
+    _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {}
 
     # ---- scikit-learn's face ----
 
@@ -100,6 +104,36 @@ class Selector(SelectorMixin, BaseEstimator):
             return super().transform(X)
         self._check_finite(_arrays.to_numpy(X), reset=False)
         return caller.columns(X, self.get_support(indices=True))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters; with `deep` also the options of variants, as `objective__gamma`."""
+        found = super().get_params(deep=deep)
+        for name in self._variants if deep else ():
+            found |= {f"{name}__{option}": v for option, v in self._options_of(name).items()}
+        return found
+
+    def set_params(self, **params: Any) -> "Selector":
+        """Set parameters; `objective__gamma=0.1` sets an option of the variant that is chosen."""
+        inside = {name: name.partition("__") for name in params}
+        inside = {
+            name: part for name, part in inside.items() if part[0] in self._variants and part[1]
+        }
+        super().set_params(**{name: v for name, v in params.items() if name not in inside})
+        for name, (outer, _, option) in inside.items():
+            chosen, known = getattr(self, outer), self._options_of(outer)
+            if option not in known:
+                has = listed(sorted(known)) if known else "none"
+                raise ValueError(f"{outer}={chosen!r} has no option {option!r}; it has {has}")
+            record = variant(chosen, outer, self._variants[outer])
+            setattr(self, outer, dataclasses.replace(record, **{option: params[name]}))
+        return self
+
+    def _options_of(self, name: str) -> dict[str, Any]:
+        """The options of the variant that a parameter is or names; none of one that is unknown."""
+        try:
+            return dict(vars(variant(getattr(self, name), name, self._variants[name])))
+        except ValueError:  # told when fitted: parameters are stored as they come
+            return {}
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)

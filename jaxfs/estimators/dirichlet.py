@@ -1,6 +1,6 @@
 """The Dirichlet graph selector as an estimator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -10,7 +10,8 @@ from jaxfs.estimators import _cost, _progress
 from jaxfs.estimators._base import Selector, default_number, estimator
 from jaxfs.estimators._problem import Problem, random_key
 from jaxfs.methods._dirichlet_graph import Steps
-from jaxfs.methods.dirichlet import check_arguments, fit_in_steps
+from jaxfs.methods._dirichlet_options import OBJECTIVES, check_arguments
+from jaxfs.methods.dirichlet import Coverage, Energy, Network, fit_in_steps
 
 #: So many steps of training lie between two looks at the keyboard.
 _CHUNK = 25
@@ -20,9 +21,14 @@ _CHUNK = 25
 class DirichletGraphSelector(Selector):
     """Features that cover those smooth on a k-NN graph learnt together with them; needs no labels.
 
-    **Parameters** beside those of `Selector`: `objective` (`"coverage"`, `"energy"` or
-    `"network"`), `n_neighbors` (fewer where there are fewer samples), `gamma`, `n_steps`,
-    `learning_rate`, `n_restarts`, as in `jaxfs.fit_dirichlet_selector`; `random_state`.
+    **Parameters** in addition to those of `Selector`, as in `jaxfs.fit_dirichlet_selector`:
+
+    - `objective`: `"coverage"`, `"energy"` or `"network"`, or `jaxfs.Coverage(…)`,
+      `jaxfs.Energy(…)` or `jaxfs.Network(…)` with options. `set_params(objective__gamma=0.1)`
+      sets one of them.
+    - `n_neighbors`: fewer where there are fewer samples.
+    - `n_steps`, `learning_rate`, `n_restarts`.
+    - `random_state`: an integer seed.
 
     At most as many features are selected as vary.
 
@@ -39,9 +45,8 @@ class DirichletGraphSelector(Selector):
     [1, 4]
     """
 
-    objective: str = "coverage"
+    objective: str | Coverage | Energy | Network = "coverage"
     n_neighbors: int = 5
-    gamma: float | None = None
     n_steps: int = 400
     learning_rate: float | None = None
     n_restarts: int = 4
@@ -49,6 +54,7 @@ class DirichletGraphSelector(Selector):
 
     _targets: ClassVar[str] = "none"
     _least_samples: ClassVar[int] = 3
+    _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {"objective": OBJECTIVES}
 
     def _answer(self, problem: Problem) -> dict[str, Any]:
         d = problem.num_features
@@ -57,26 +63,24 @@ class DirichletGraphSelector(Selector):
             raise ValueError("DirichletGraphSelector needs features that vary, got constants only")
         wanted = self._wanted(d)
         wanted = min(default_number(d) if wanted is None else wanted, int(varied.sum()))
-        x, present, options, settings, objective, unique = check_arguments(
+        x, present, options, settings = check_arguments(
             problem.x,
             wanted,
             objective=self.objective,
             num_neighbors=min(self.n_neighbors, problem.num_samples - 2),
-            gamma=self.gamma,
             num_steps=self.n_steps,
             learning_rate=self.learning_rate,
+            optimizer=None,
             temperature=(1.0, 0.05),
             num_restarts=self.n_restarts,
-            unique=True,
             mask=problem.weights,
             num_candidates=None,
-            batch_size=None,
             num_anchors=1024,
         )
         key = random_key(self.random_state)
         with _progress.bar("steps", self.n_steps, show=self.verbose) as done:
             steps = _in_chunks(done)
-            found = fit_in_steps(key, x, present, options, settings, objective, unique, None, steps)
+            found = fit_in_steps(key, x, present, options, settings, None, steps)
         return self._described(jax.tree.map(np.asarray, found), problem)
 
     def _described(self, found, problem: Problem) -> dict[str, Any]:
@@ -103,7 +107,8 @@ class DirichletGraphSelector(Selector):
     def _work(self, n: int, d: int, c: int) -> _cost.Work:
         batch = min(n, 256, max(32, 2**22 // (d * (self.n_neighbors + 1))))
         step = 2 * batch * min(n, 1024) * d
-        cover = 20 * min(n, 1024) * d**2 if self.objective == "coverage" else 0
+        covers = self.objective == "coverage" or isinstance(self.objective, Coverage)
+        cover = 20 * min(n, 1024) * d**2 if covers else 0
         return _cost.Work(
             numbers=8 * n * d + 6 * self.n_restarts * batch * (self.n_neighbors + 1) * d,
             products=3 * self.n_restarts * self.n_steps * step + 2 * n**2 * d + cover,

@@ -62,7 +62,7 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
 
     estimators: list[tuple[str, Any]] | None = None
     method: str = "sum"
-    offset: float = 60.0
+    offset: float | None = None
 
     def _members(self) -> list[tuple[str, Selector]]:
         if self.estimators is None:
@@ -116,8 +116,9 @@ class StabilitySelector(Selector):
     - `estimator`: any estimator of this package; its own `n_features_to_select` says how many
       features it chooses in each part.
     - `n_resamples`: B; `fraction`: the share of the samples in each.
-    - `threshold`: with `n_features_to_select="auto"`, those are selected that were chosen in more
-      than this share of the parts, or the best one if there is none.
+    - `threshold`: for `n_features_to_select="auto"` only: those features are selected that were
+      chosen in more than this share of the parts, by default a half, or the best one if there is
+      none.
     - `random_state`: of the draws, and of the estimator where it has none of its own.
 
     **Attributes** beside those of `Selector`:
@@ -140,16 +141,18 @@ class StabilitySelector(Selector):
     estimator: Any = dataclasses.field(kw_only=False)
     n_resamples: int = 50
     fraction: float = 0.5
-    threshold: float = 0.5
+    threshold: float | None = None
     random_state: Any = None
 
     def _target_kind(self) -> str:
         return _checked(self.estimator, "estimator")._target_kind()
 
     def _answer(self, problem: Problem) -> dict[str, Any]:
-        self._wanted(problem.num_features)
+        wanted = self._wanted(problem.num_features)
+        setting = 'n_features_to_select="auto"'
+        _checks.only_if(wanted is None, self.threshold, "threshold", setting)
         number = _checks.integer(self.n_resamples, "n_resamples", low=2)
-        _checks.number(self.threshold, "threshold", low=0, high=1, scalar=True)
+        _checks.number(self._threshold(), "threshold", low=0, high=1, scalar=True)
         chosen, ranks = self._resample(problem, number)
         frequencies = chosen.mean(axis=0)
         mean_ranks = ranks.mean(axis=0)
@@ -188,9 +191,12 @@ class StabilitySelector(Selector):
                 done(1)
         return np.array(chosen), np.array(ranks, np.float64)
 
+    def _threshold(self) -> float:
+        return 0.5 if self.threshold is None else self.threshold
+
     def _number(self, scores: np.ndarray, order: np.ndarray) -> int:
         if self._wanted(scores.size) is None:
-            return max(1, int((scores > self.threshold).sum()))
+            return max(1, int((scores > self._threshold()).sum()))
         return super()._number(scores, order)
 
     def _work(self, n: int, d: int, c: int) -> _cost.Work:

@@ -11,6 +11,7 @@ from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem
 from jaxfs.methods import filters
 from jaxfs.methods.information import (
+    ESTIMATORS,
     mutual_information_regression_score,
     mutual_information_score,
 )
@@ -93,25 +94,34 @@ class MutualInformation(ScoringSelector):
     **Parameters** beside those of `Selector`:
 
     - `kind`: `"knn"` for features that vary continuously, `"binned"` for those of few values.
-    - `n_neighbors`: for "knn"; one less than the smallest class has samples, if that is fewer.
-    - `n_bins`, `binning`: for "binned".
+    - `n_neighbors`: for "knn" only; by default 3, or one less than the smallest class has samples,
+      if that is fewer.
+    - `n_bins`, `binning`: for "binned" only; by default 10 bins of equal `"frequency"`.
 
     **Reference** `jaxfs.mutual_information_score`.
     """
 
     kind: str = "knn"
-    n_neighbors: int = 3
-    n_bins: int = 10
-    binning: str = "frequency"
+    n_neighbors: int | None = None
+    n_bins: int | None = None
+    binning: str | None = None
 
     def _score(self, problem: Problem) -> Any:
-        k = _checks.integer(self.n_neighbors, "n_neighbors", low=1)
+        _checks.option(self.kind, "kind", ESTIMATORS)
+        _checks.only_if(self.kind == "knn", self.n_neighbors, "n_neighbors", 'kind="knn"')
+        for value, name in ((self.n_bins, "n_bins"), (self.binning, "binning")):
+            _checks.only_if(self.kind == "binned", value, name, 'kind="binned"')
+        k = None
+        if self.kind == "knn":
+            k = 3 if self.n_neighbors is None else self.n_neighbors
+            k = _checks.integer(k, "n_neighbors", low=1)
+            k = problem.neighbors(k, "MutualInformation")
         return mutual_information_score(
             problem.x,
             problem.y,
             num_classes=problem.num_classes,
-            estimator=_checks.option(self.kind, "kind", ("knn", "binned")),
-            num_neighbors=problem.neighbors(k, "MutualInformation") if self.kind == "knn" else k,
+            estimator=self.kind,
+            num_neighbors=k,
             num_bins=self.n_bins,
             binning=self.binning,
             weights=problem.weights,

@@ -2,11 +2,13 @@
 
 from typing import Any, ClassVar
 
+from jaxfs import _checks
 from jaxfs._types import Selection
 from jaxfs.estimators import _cost
 from jaxfs.estimators._base import GreedySelector, estimator
 from jaxfs.estimators._problem import Problem
 from jaxfs.methods.redundancy import (
+    _NUM_BINS,
     cfs_select,
     cmim_select,
     fcbf_select,
@@ -17,8 +19,8 @@ from jaxfs.methods.redundancy import (
 
 @estimator
 class _Redundancy(GreedySelector):
-    n_bins: int = 5
-    binning: str = "frequency"
+    n_bins: int | None = _NUM_BINS
+    binning: str | None = "frequency"
 
     _function: ClassVar[Any]
 
@@ -39,7 +41,7 @@ class _Redundancy(GreedySelector):
 
     def _work(self, n: int, d: int, c: int) -> _cost.Work:
         k = self._wanted(d) or min(50, d)
-        return _cost.Work(numbers=4 * n * d, passes=k * n * d * self.n_bins**2)
+        return _cost.Work(numbers=4 * n * d, passes=k * n * d * (self.n_bins or _NUM_BINS) ** 2)
 
 
 @estimator
@@ -48,7 +50,7 @@ class MRMR(_Redundancy):
 
     **Parameters** beside those of `Selector`, all as in `jaxfs.mrmr_select`: `scheme`
     (`"quotient"` or `"difference"`), `relevance` (`"f"` or `"mi"`), `redundancy` (`"pearson"` or
-    `"mi"`), `n_bins`, `binning`.
+    `"mi"`); `n_bins` (5 by default) and `binning` (`"frequency"` by default), for `"mi"` only.
 
     **Attributes** beside those of `Selector`: `objective_ (k,)`, the criterion of each feature as
     it was chosen.
@@ -60,13 +62,21 @@ class MRMR(_Redundancy):
     ['flavanoids', 'color_intensity']
     """
 
+    n_bins: int | None = None
+    binning: str | None = None
     scheme: str = "quotient"
     relevance: str = "f"
     redundancy: str = "pearson"
 
     _function = staticmethod(mrmr_select)
 
+    def _is_binned(self) -> bool:
+        return "mi" in (self.relevance, self.redundancy)
+
     def _options(self) -> dict[str, Any]:
+        for value, name in ((self.n_bins, "n_bins"), (self.binning, "binning")):
+            setting = 'relevance="mi" or redundancy="mi"'
+            _checks.only_if(self._is_binned(), value, name, setting)
         return {
             "scheme": self.scheme,
             "relevance": self.relevance,
@@ -75,8 +85,8 @@ class MRMR(_Redundancy):
 
     def _work(self, n: int, d: int, c: int) -> _cost.Work:
         k = self._wanted(d) or min(50, d)
-        binned = "mi" in (self.relevance, self.redundancy)
-        return _cost.Work(numbers=4 * n * d, passes=k * n * d * (self.n_bins**2 if binned else 2))
+        cells = (self.n_bins or _NUM_BINS) ** 2 if self._is_binned() else 2
+        return _cost.Work(numbers=4 * n * d, passes=k * n * d * cells)
 
 
 @estimator

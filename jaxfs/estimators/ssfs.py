@@ -1,6 +1,8 @@
 """SSFS as an estimator."""
 
+import dataclasses
 import itertools
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -9,14 +11,18 @@ import numpy as np
 
 from jaxfs import _checks
 from jaxfs._self_tuning import BLOCK
+from jaxfs._types import variant
 from jaxfs.estimators import _cost, _progress
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
 from jaxfs.methods import _ssfs
 from jaxfs.methods._laplacian import LARGE
-from jaxfs.methods.ssfs import check_arguments
+from jaxfs.methods._ssfs_options import SCORING, SELECTIONS, check_arguments
+from jaxfs.methods.ssfs import Leading, Predictable, Stable
+from jaxfs.surrogates.models import BoostedTrees, ScoringModel
 
-SURROGATES = ("correlation", "boosting", "logistic", "ridge", "xgboost")
+#: Number of resamples fitted between two looks at the keyboard, by default.
+_CHUNK = 64
 #: Eigenvectors of very many samples take so many products with their graph, about.
 _PRODUCTS = 60
 _resampled_scores = jax.jit(_ssfs.resampled_scores, static_argnames="settings")
@@ -29,17 +35,19 @@ class SSFS(ScoringSelector):
     Eigenvectors of the graph are taken as pseudo-labels, those are kept that can be predicted, and
     features are scored by what they tell about them.
 
-    **Parameters** beside those of `Selector`:
+    **Parameters** in addition to those of `Selector`:
 
-    - `n_pseudo_labels`: how many eigenvectors to keep: the number of clusters that you expect.
-      Fewer where there are fewer samples.
-    - `n_eigenvectors`, `standardize`, `n_neighbors`, `pseudo_labels`, `selection`,
-      `selection_model`, `n_resamples`, `fraction`, `ranking`: as in `jaxfs.ssfs`. The paper's
-      method is `selection="stability", surrogate="boosting", ranking="score"`.
-    - `surrogate`: the model that scores features: `"correlation"`, `"boosting"`, `"logistic"`,
-      `"ridge"`, or `"xgboost"` (its package must be installed: `pip install "jaxfs[xgboost]"`).
-    - `chunk_size`: so many resamples are fitted between two looks at the keyboard, for "stability".
-    - `random_state`: of the resamples.
+    - `n_pseudo_labels`: how many eigenvectors to keep: one less than the clusters that you expect
+      (see `jaxfs.ssfs`). Fewer where there are fewer samples.
+    - `n_eigenvectors`, `standardize`, `n_neighbors`, `pseudo_labels`, `ranking`: as in
+      `jaxfs.ssfs`. The paper's method is
+      `selection="stability", scoring="boosting", ranking="score"`.
+    - `selection`: `"predictability"`, `"leading"` or `"stability"`, or `jaxfs.Stable(…)` with its
+      options, as in `jaxfs.ssfs`. `set_params(selection__num_resamples=50)` sets one of them.
+    - `scoring`: the model that scores features: `"correlation"`, `"boosting"`, `"logistic"`,
+      `"ridge"`, one of these with its settings, or `"xgboost"` (its package must be installed:
+      `pip install "jaxfs[xgboost]"`).
+    - `random_state`: an integer seed of the resamples.
 
     **Attributes** beside those of `Selector`: `result_`, the `jaxfs.SSFSResult` of NumPy arrays:
     eigenvectors, pseudo-labels and which of them were kept.
@@ -56,37 +64,38 @@ class SSFS(ScoringSelector):
     standardize: bool = True
     n_neighbors: int = 2
     pseudo_labels: str = "binary"
-    selection: str = "predictability"
-    selection_model: str | None = None
-    n_resamples: int = 500
-    fraction: float = 0.95
-    surrogate: str = "correlation"
+    selection: str | Stable | Predictable | Leading = "predictability"
+    scoring: str | ScoringModel = "correlation"
     ranking: str = "diverse"
-    chunk_size: int = 64
     random_state: Any = None
 
     _targets: ClassVar[str] = "none"
     _least_samples: ClassVar[int] = 4
+    _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {"selection": SELECTIONS}
 
     def _score(self, problem: Problem) -> Any:
         x, present, choose, score, fraction, settings = self._arguments(problem)
         spectrum = _analysed(x, present, settings)
         if settings.selection == "stability":
             masks = _ssfs.resamples(random_key(self.random_state), present, fraction, settings)
-            instability = self._instability(choose, spectrum, masks, settings)
+            values = self._instability(choose, spectrum, masks, settings)
         else:
-            instability = _criterion(spectrum, settings)
-        selected = _ssfs.kept(instability, settings)
-        if self.surrogate == "xgboost":
+            values = _criterion(spectrum, settings)
+        selected = _ssfs.kept(values, settings)
+        if self.scoring == "xgboost":
             each = xgboost_gains(spectrum, np.asarray(selected), settings.binary)
         else:
             each = _scored(score, spectrum, selected, settings)
-        found = _result(spectrum, instability, selected, each, settings)
+        found = _result(spectrum, values, selected, each, settings)
         self.result_ = self._trimmed(found, problem)
         return found.scores
 
     def _arguments(self, problem: Problem) -> Any:
-        surrogate = _checks.option(self.surrogate, "surrogate", SURROGATES)
+        if isinstance(self.scoring, str):
+            _checks.option(self.scoring, "scoring", (*SCORING, "xgboost"))
+        selection = variant(self.selection, "selection", SELECTIONS)
+        if isinstance(selection, Stable) and selection.chunk_size is None:
+            selection = dataclasses.replace(selection, chunk_size=_CHUNK)
         n = problem.num_samples
         k = _checks.integer(self.n_pseudo_labels, "n_pseudo_labels", low=1)
         k = min(k, n - 1)
@@ -99,13 +108,9 @@ class SSFS(ScoringSelector):
             mask=problem.weights,
             num_neighbors=self.n_neighbors,
             pseudo_labels=self.pseudo_labels,
-            selection=self.selection,
-            selection_model=self.selection_model,
-            num_resamples=self.n_resamples,
-            fraction=self.fraction,
-            scoring_model="correlation" if surrogate == "xgboost" else surrogate,
+            selection=selection,
+            scoring="correlation" if self.scoring == "xgboost" else self.scoring,
             ranking=self.ranking,
-            chunk_size=self.chunk_size,
         )
 
     def _instability(self, choose, spectrum, masks, settings) -> Any:
@@ -144,11 +149,12 @@ class SSFS(ScoringSelector):
             cubes=n**3 if whole else 0,
             passes=2 * n * d * min(d, 2048) * (self.ranking == "diverse"),
         )
-        if self.selection == "stability":
-            each = 40 * n * min(n, d) + 2 * n * d
-            work = work._replace(products=work.products + number * self.n_resamples * each)
-            work = work._replace(numbers=work.numbers + 4 * (n + d) * self.chunk_size)
-        if self.surrogate in ("boosting", "xgboost"):
+        resampled = self._options_of("selection")
+        if resampled:
+            each = number * resampled["num_resamples"] * (40 * n * min(n, d) + 2 * n * d)
+            held = 4 * (n + d) * (resampled["chunk_size"] or _CHUNK)
+            work = work._replace(products=work.products + each, numbers=work.numbers + held)
+        if self.scoring in ("boosting", "xgboost") or isinstance(self.scoring, BoostedTrees):
             work = work._replace(passes=work.passes + 100 * 12 * self.n_pseudo_labels * n * d)
         return work
 
@@ -183,7 +189,7 @@ def xgboost_gains(spectrum: _ssfs.Spectrum, selected: np.ndarray, binary: bool) 
     try:
         import xgboost
     except ImportError as error:
-        message = 'surrogate="xgboost" needs its package: pip install "jaxfs[xgboost]"'
+        message = 'scoring="xgboost" needs its package: pip install "jaxfs[xgboost]"'
         raise ImportError(message) from error
     model = xgboost.XGBClassifier if binary else xgboost.XGBRegressor
     rows = np.asarray(spectrum.present)

@@ -201,7 +201,7 @@ def mean(
     weights: ArrayLike | None = None,
     *,
     metric: str = "affine",
-    max_iterations: int = 200,
+    max_iterations: int | None = None,
 ) -> KarcherMean:
     """The matrix M that minimises Σ wᵢ distance(M, Kᵢ)²: the geometric mean.
 
@@ -214,7 +214,7 @@ def mean(
     - `weights`: `(m,)`, nonnegative, divided here by their sum; all equal by default. A matrix of
       weight zero is as if absent, whatever it holds.
     - `metric`: `"affine"` or `"logeuclid"`.
-    - `max_iterations`: static.
+    - `max_iterations`: static, for `"affine"` only; 200 by default.
 
     **Returns** a `KarcherMean`: `mean` `(..., d, d)`; the rest `(...)`.
 
@@ -241,10 +241,12 @@ def mean(
     mats = symmetrize(_checks.square(mats, "mats"))
     if mats.ndim < 3 or mats.shape[-3] == 0:
         raise _checks.fail("mats", "of shape (..., m, d, d) with m > 0", f"shape {mats.shape}")
-    max_iterations = _checks.integer(max_iterations, "max_iterations", low=1)
+    _checks.only_if(_affine(metric), max_iterations, "max_iterations", 'metric="affine"')
+    most = 200 if max_iterations is None else max_iterations
+    most = _checks.integer(most, "max_iterations", low=1)
     w = _common.mean_weights(weights, mats)
     if _affine(metric):
-        return _affine_mean(mats, w, max_iterations)
+        return _affine_mean(mats, w, most)
     m = _logeuclid_mean(mats, w)
     exact = jnp.where(jnp.isnan(m[..., 0, 0]), jnp.nan, jnp.zeros_like(m[..., 0, 0]))
     return KarcherMean(m, exact == 0, jnp.zeros(exact.shape, jnp.int32), exact)

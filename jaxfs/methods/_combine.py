@@ -10,10 +10,12 @@ from jaxfs._order import at, count_leading, sort_last
 from jaxfs._types import ArrayLike, Scalar
 
 METHODS = ("sum", "mean_rank", "reciprocal_rank")
+#: That of Cormack, Clarke and Büttcher.
+_OFFSET = 60.0
 
 
 def combine_scores(
-    *scores: ArrayLike, method: str = "sum", offset: Scalar = 60.0
+    *scores: ArrayLike, method: str = "sum", offset: Scalar | None = None
 ) -> Float[Array, "d"]:
     """Scores that agree on nothing but that larger is better, as one.
 
@@ -26,7 +28,7 @@ def combine_scores(
 
     - `scores`: one or more, each `(d,)`, of one dtype, larger better.
     - `method`: static.
-    - `offset`: nonnegative, of "reciprocal_rank".
+    - `offset`: nonnegative, for "reciprocal_rank" only; by default 60.
 
     **Returns** `(d,)`; larger is better. In [0, number of scores], [0, 1], and up to number / (1 +
     offset).
@@ -51,6 +53,9 @@ def combine_scores(
     [0.5, 0.25, 0.75]
     """
     _checks.option(method, "method", METHODS)
+    ranked = method == "reciprocal_rank"
+    _checks.only_if(ranked, offset, "offset", 'method="reciprocal_rank"')
+    offset = _OFFSET if offset is None else offset
     _checks.number(offset, "offset", low=0, scalar=True)
     if not scores:
         raise _checks.fail("scores", "at least one array", "none")

@@ -33,6 +33,8 @@ class Settings(NamedTuple):
     num_restarts: int
     batch_size: int
     num_anchors: int
+    objective: str = "coverage"
+    unique: bool = True
     refresh_every: int = 1
 
 

@@ -48,7 +48,7 @@ class UniqueFeatureSelector(eqx.Module):
 
     `logits (d, m)` are log W of eq. 4, without a constraint. Called with a temperature T, and a key
     for Gumbel noise or none for no noise, it gives F̂ `(d, m)`. `unique=False` leaves out the
-    Cholesky step, as the paper's ablation does: it then chooses features twice.
+    Cholesky step, and its `epsilon`, as the paper's ablation does: it then chooses features twice.
 
     The paper's ε I is taken relative to the mean of the diagonal of FᵀF, which falls with T.
     """
@@ -56,6 +56,10 @@ class UniqueFeatureSelector(eqx.Module):
     logits: Float[Array, "d m"]
     unique: bool = eqx.field(static=True, default=True)
     epsilon: float = eqx.field(static=True, default=_EPSILON)
+
+    def __check_init__(self):
+        if not self.unique and self.epsilon != _EPSILON:
+            raise _checks.fail("epsilon", f"{_EPSILON}, its default, unless unique", self.epsilon)
 
     def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d m"]:
         f = self._softmaxes(temperature, key)
@@ -206,13 +210,11 @@ class DirichletSelector(eqx.Module):
 # ---- Training -----------------------------------------------------------------------------------
 
 
-def fit_network(
-    task: Task, settings: Settings, optimizer, unique: bool, steps: Steps = at_once
-) -> Chosen:
+def fit_network(task: Task, settings: Settings, optimizer, steps: Steps = at_once) -> Chosen:
     """The paper's network, trained from several keys; the smallest hard energy wins."""
-    begun = _begin(task, settings, optimizer, unique)
-    trained = steps(functools.partial(_advance, task, settings, optimizer, unique), begun)
-    return _conclude(task, trained, settings, unique)
+    begun = _begin(task, settings, optimizer)
+    trained = steps(functools.partial(_advance, task, settings, optimizer), begun)
+    return _conclude(task, trained, settings)
 
 
 def _keys(task: Task, s: Settings):
@@ -222,7 +224,7 @@ def _keys(task: Task, s: Settings):
     return keys[0], restarts[:, 0], restarts[:, 1]
 
 
-def _objective(task: Task, s: Settings, unique: bool) -> Objective:
+def _objective(task: Task, s: Settings) -> Objective:
     """The energy of a part of the samples, which may be kept for some steps with its candidates."""
     _, x, present, _, options = task
     learner = KNNGraphLearner(s.num_neighbors, 0.0 if s.exact else options.gamma, s.num_candidates)
@@ -230,7 +232,7 @@ def _objective(task: Task, s: Settings, unique: bool) -> Objective:
     def look(logits, key, progress):
         noise, part = jax.random.split(key)
         rows, there = draw(part, present, s.num_anchors, x.dtype)
-        selector = UniqueFeatureSelector(logits, unique)
+        selector = UniqueFeatureSelector(logits, s.unique)
         chosen = selector.project(x[rows], temperature(options, progress), key=noise)
         return rows, there, learner.candidates(chosen, there)
 
@@ -241,17 +243,17 @@ def _objective(task: Task, s: Settings, unique: bool) -> Objective:
             rows, there = draw(part, present, s.num_anchors, x.dtype)
         else:
             rows, there, near = kept
-        model = DirichletSelector(UniqueFeatureSelector(logits, unique), learner)
+        model = DirichletSelector(UniqueFeatureSelector(logits, s.unique), learner)
         t = temperature(options, progress)
         return model(x[rows], t, key=noise, candidates=near, mask=there)
 
     return Objective(loss, look, s.refresh_every)
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 3))
-def _begin(task: Task, settings: Settings, optimizer, unique: bool) -> Training:
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _begin(task: Task, settings: Settings, optimizer) -> Training:
     x, s = task.x, settings
-    optimizer, objective = adam_or(optimizer, task.options), _objective(task, s, unique)
+    optimizer, objective = adam_or(optimizer, task.options), _objective(task, s)
 
     def start(key):
         logits = 0.01 * jax.random.normal(key, (x.shape[1], s.num_features), x.dtype)
@@ -261,23 +263,23 @@ def _begin(task: Task, settings: Settings, optimizer, unique: bool) -> Training:
     return jax.vmap(start)(_keys(task, s)[1])
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2, 3))
-def _advance(task: Task, settings: Settings, optimizer, unique, training: Training, first, last):
-    objective = _objective(task, settings, unique)
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _advance(task: Task, settings: Settings, optimizer, training: Training, first, last):
+    objective = _objective(task, settings)
     optimizer = adam_or(optimizer, task.options)
     return jax.vmap(lambda key, t: advance(objective, key, t, optimizer, first, last))(
         _keys(task, settings)[2], training
     )
 
 
-@functools.partial(jax.jit, static_argnames=("settings", "unique"))
-def _conclude(task: Task, trained: Training, settings: Settings, unique: bool) -> Chosen:
+@functools.partial(jax.jit, static_argnames="settings")
+def _conclude(task: Task, trained: Training, settings: Settings) -> Chosen:
     _, x, present, varied, _ = task
     s = settings
     rows, there = draw(_keys(task, s)[0], present, 4 * s.num_anchors, x.dtype)
 
     def hard(logits):
-        chosen = UniqueFeatureSelector(logits, unique).indices()
+        chosen = UniqueFeatureSelector(logits, s.unique).indices()
         near = nearest_neighbors(x[rows][:, chosen], s.num_neighbors + 1, mask=there)
         e = near.squared_distances
         s_ij = adaptive_weights(e)

@@ -28,8 +28,8 @@ class SSFSResult(NamedTuple):
 
     `scores (p,)`. `eigenvalues (d,)`, `eigenvectors (n, d)` and `pseudo_labels (n, d)`: of the
     Laplacian, the trivial one left out, and each in two groups, 0 and 1 (with continuous labels:
-    the eigenvectors themselves); rows of padding are 0. `instability (d,)`: the criterion, smaller
-    is better. `selected (k,)`: which eigenvectors were kept, best first.
+    the eigenvectors themselves); rows of padding are 0. `criterion (d,)`: what the eigenvectors
+    were selected by, smaller is better. `selected (k,)`: which eigenvectors were kept, best first.
     `scores_per_eigenvector (k, p)`: what the scoring model gave for each.
     """
 
@@ -37,7 +37,7 @@ class SSFSResult(NamedTuple):
     eigenvalues: Float[Array, "d"]
     eigenvectors: Float[Array, "n d"]
     pseudo_labels: Shaped[Array, "n d"]
-    instability: Float[Array, "d"]
+    criterion: Float[Array, "d"]
     selected: Int[Array, "k"]
     scores_per_eigenvector: Float[Array, "k p"]
 
@@ -51,10 +51,10 @@ class Settings(NamedTuple):
     num_neighbors: int
     binary: bool
     selection: str
-    num_resamples: int
     diverse: bool
-    chunk_size: int
     models: Static  # the classes of both models: see `Static`
+    num_resamples: int = 0  # where nothing is resampled
+    chunk_size: int = 0
 
 
 class Spectrum(NamedTuple):
@@ -75,12 +75,12 @@ def run(key, x, present, choose, score, fraction, settings: Settings) -> SSFSRes
     if settings.selection == "stability":
         masks = resamples(key, present, fraction, settings)
         resampled = resampled_scores(choose, spectrum, masks, settings)
-        instability = jnp.sum(resampled.variance, axis=1)
+        values = jnp.sum(resampled.variance, axis=1)
     else:
-        instability = criterion(spectrum, settings)
-    selected = kept(instability, settings)
+        values = criterion(spectrum, settings)
+    selected = kept(values, settings)
     each = scored(score, spectrum, selected, settings)
-    return result(spectrum, instability, selected, each, settings)
+    return result(spectrum, values, selected, each, settings)
 
 
 def analysed(x, present, settings: Settings) -> Spectrum:
@@ -116,8 +116,9 @@ def criterion(spectrum: Spectrum, settings: Settings) -> Float[Array, "d"]:
     return spectrum.values
 
 
-def kept(instability: Float[Array, "d"], settings: Settings) -> Int[Array, "k"]:
-    order = jnp.argsort(jnp.where(jnp.isnan(instability), jnp.inf, instability))
+def kept(values: Float[Array, "d"], settings: Settings) -> Int[Array, "k"]:
+    """The eigenvectors with the smallest values of the criterion; NaN comes last."""
+    order = jnp.argsort(jnp.where(jnp.isnan(values), jnp.inf, values))
     return order[: settings.num_pseudo_labels].astype(jnp.int32)
 
 
@@ -130,11 +131,12 @@ def scored(score, spectrum: Spectrum, selected, settings: Settings) -> Float[Arr
 
 
 def result(
-    spectrum: Spectrum, instability, selected, each: Float[Array, "k p"] | None, settings: Settings
+    spectrum: Spectrum, by, selected, each: Float[Array, "k p"] | None, settings: Settings
 ) -> SSFSResult:
     """Algorithm 2, from what a model gave the features for each eigenvector kept.
 
-    `None` stands for the squared correlations, which otherwise order features that score 0.
+    `by` is the criterion of every eigenvector. `each=None` stands for the squared correlations,
+    which otherwise order features that score 0.
     """
     x, present, values, vectors, halves, _, known = spectrum
     correlations = Correlation().scores(x, vectors[:, selected], present, False)
@@ -156,7 +158,7 @@ def result(
         unless(values),
         unless(vectors),
         unless(pseudo, -1) if binary else unless(pseudo),
-        unless(instability),
+        unless(by),
         unless(selected, -1),
         unless(each),
     )

@@ -14,11 +14,9 @@ import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs import _checks
 from jaxfs._gates import gates
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
-from jaxfs.kernels import presence
 from jaxfs.methods._dirichlet import moderated, standardized
 from jaxfs.methods._dirichlet_gates import Chosen, fit_cover, fit_gates
 from jaxfs.methods._dirichlet_graph import Options, Settings, Steps, Task, at_once
@@ -27,9 +25,11 @@ from jaxfs.methods._dirichlet_network import KNNGraph as KNNGraph
 from jaxfs.methods._dirichlet_network import KNNGraphLearner as KNNGraphLearner
 from jaxfs.methods._dirichlet_network import UniqueFeatureSelector as UniqueFeatureSelector
 from jaxfs.methods._dirichlet_network import fit_network
+from jaxfs.methods._dirichlet_options import Coverage as Coverage
+from jaxfs.methods._dirichlet_options import Energy as Energy
+from jaxfs.methods._dirichlet_options import Network as Network
+from jaxfs.methods._dirichlet_options import check_arguments
 from jaxfs.surrogates._common import varied
-
-_OBJECTIVES = ("coverage", "energy", "network")
 
 
 class FeatureGates(eqx.Module):
@@ -85,20 +85,16 @@ def fit_dirichlet_selector(
     x: ArrayLike,
     num_features: int,
     *,
-    objective: str = "coverage",
+    objective: str | Coverage | Energy | Network = "coverage",
     num_neighbors: int = 5,
-    gamma: Scalar | None = None,
     num_steps: int = 400,
     learning_rate: Scalar | None = None,
     optimizer: optax.GradientTransformation | None = None,
     temperature: tuple[Scalar, Scalar] = (1.0, 0.05),
     num_restarts: int = 4,
-    unique: bool = True,
     mask: ArrayLike | None = None,
     num_candidates: int | None = None,
-    batch_size: int | None = None,
     num_anchors: int = 1024,
-    refresh_every: int = 1,
 ) -> DirichletResult:
     """Choose features without labels: those with structure, by a k-NN graph that is learnt.
 
@@ -129,26 +125,21 @@ def fit_dirichlet_selector(
     - `x`: `(n, d)`; features are given mean 0 and variance 1 first (unless for the network, with
       values beyond three deviations brought there, lest rare ones rule the distances).
     - `num_features`: m, in [1, d].
-    - `objective`: "coverage", "energy" or "network".
+    - `objective`: "coverage", "energy" or "network", or with the options that belong to it
+      `Coverage(…)`, `Energy(…)` or `Network(…)`.
     - `num_neighbors`: k, in [1, n − 2].
-    - `gamma`: γ ≥ 0 of `soft_knn`, positive if traced. By default 0 for gates, whose weights are
-      continuous and almost everywhere differentiable as they are, and 0.01 for the network.
-    - `num_steps`: of the optimiser.
-    - `learning_rate`: of Adam; by default 0.1 for gates, 0.05 for the network. Or `optimizer`, of
-      Optax, static.
+    - `num_steps`: number of steps of the optimiser.
+    - `learning_rate`: of Adam; by default 0.1 for gates, 0.05 for the network.
+    - `optimizer`: of Optax, in place of Adam and its `learning_rate`.
     - `temperature`: of the gates or softmaxes, at the first and at the last step (exploration ends
       at four times the last).
     - `num_restarts`: runs from other keys, side by side.
-    - `unique`: for the network: whether its choices are made distinct.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
-    - `num_candidates`: among how many nearest samples a soft choice is made, or one from kept
-      candidates; 32 by default.
-    - `batch_size`, `num_anchors`: a step looks for the neighbours of so many samples, drawn at
-      random, among so many (for the network: of all that are drawn among themselves). By default
-      at most 256, fewer for very many features, among 1024.
-    - `refresh_every`: for so many steps the samples of a step and their candidates are kept, and
-      neighbours are looked for among those only, by "energy" and "network". Not while gates
-      explore, whose noise is too large.
+    - `num_candidates`: number of nearest samples among which neighbours are chosen, by a soft
+      choice (γ above 0) or from lists that are kept (`refresh_every` above 1); 32 by default. An
+      exact choice has no such list, and refuses the option.
+    - `num_anchors`: number of samples, drawn at random, among which a step looks for neighbours
+      (for the network: drawn samples look among themselves).
 
     All but `key`, `x`, `gamma`, `learning_rate`, `temperature` and `mask` are static.
 
@@ -178,24 +169,21 @@ def fit_dirichlet_selector(
         num_features,
         objective=objective,
         num_neighbors=num_neighbors,
-        gamma=gamma,
         num_steps=num_steps,
         learning_rate=learning_rate,
+        optimizer=optimizer,
         temperature=temperature,
         num_restarts=num_restarts,
-        unique=unique,
         mask=mask,
         num_candidates=num_candidates,
-        batch_size=batch_size,
         num_anchors=num_anchors,
-        refresh_every=refresh_every,
     )
     return _fit(key, *problem, optimizer)
 
 
-@functools.partial(jax.jit, static_argnames=("settings", "objective", "unique", "optimizer"))
-def _fit(key, x, present, options: Options, settings: Settings, objective, unique, optimizer):
-    return fit_in_steps(key, x, present, options, settings, objective, unique, optimizer, at_once)
+@functools.partial(jax.jit, static_argnames=("settings", "optimizer"))
+def _fit(key, x, present, options: Options, settings: Settings, optimizer):
+    return fit_in_steps(key, x, present, options, settings, optimizer, at_once)
 
 
 def fit_in_steps(
@@ -204,40 +192,31 @@ def fit_in_steps(
     present,
     options: Options,
     settings: Settings,
-    objective: str,
-    unique: bool,
     optimizer: optax.GradientTransformation | None,
     steps: Steps,
 ) -> DirichletResult:
-    """The fit, its training run by `steps`: every part between is compiled for itself."""
-    network = objective == "network"
-    task, known = _prepared(key, x, present, options, settings, network)
-    if network:
-        chosen = fit_network(task, settings, optimizer, unique, steps)
-    else:
-        fit = fit_cover if objective == "coverage" else fit_gates
-        chosen = fit(task, settings, optimizer, steps)
-    return _finished(task, known, chosen, settings, network, unique)
+    """The fit, its training run by `steps`: every part between is compiled separately."""
+    task, known = _prepared(key, x, present, options, settings)
+    fit = {"coverage": fit_cover, "energy": fit_gates, "network": fit_network}[settings.objective]
+    return _finished(task, known, fit(task, settings, optimizer, steps), settings)
 
 
-@functools.partial(jax.jit, static_argnames=("settings", "network"))
-def _prepared(key, x, present, options: Options, settings: Settings, network: bool):
+@functools.partial(jax.jit, static_argnames="settings")
+def _prepared(key, x, present, options: Options, settings: Settings):
     enough = jnp.sum(present) >= settings.num_neighbors + 2
     known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & enough
     x = jnp.where(present[:, None] & known, x, 0)
-    scaled = standardized(x, present) if network else moderated(x, present)
+    scaled = standardized(x, present) if settings.objective == "network" else moderated(x, present)
     return Task(key, scaled, present, varied(x, present), options), known
 
 
-@functools.partial(jax.jit, static_argnames=("settings", "network", "unique"))
-def _finished(
-    task: Task, known, chosen: Chosen, settings: Settings, network: bool, unique: bool
-) -> DirichletResult:
+@functools.partial(jax.jit, static_argnames="settings")
+def _finished(task: Task, known, chosen: Chosen, settings: Settings) -> DirichletResult:
     _, x, present, varies, _ = task
     s = settings
     selector: Any = FeatureGates(chosen.logits, s.num_features)
-    if network:
-        selector = UniqueFeatureSelector(chosen.logits, unique)
+    if s.objective == "network":
+        selector = UniqueFeatureSelector(chosen.logits, s.unique)
     indices = selector.indices()
     enough = known & (jnp.sum(varies) >= s.num_features)
     near = nearest_neighbors(x[:, indices], s.num_neighbors + 1, mask=present)
@@ -259,74 +238,3 @@ def _finished(
         unless(chosen.restart_energies),
         chosen.failed_at,
     )
-
-
-# ---- Arguments ----------------------------------------------------------------------------------
-
-
-def check_arguments(
-    x,
-    num_features,
-    *,
-    objective,
-    num_neighbors,
-    gamma,
-    num_steps,
-    learning_rate,
-    temperature,
-    num_restarts,
-    unique,
-    mask,
-    num_candidates,
-    batch_size,
-    num_anchors,
-    refresh_every=1,
-):
-    """Samples, which of them are present, what may be traced, and what is static."""
-    x = _checks.real(x, "x", ndim=2)
-    n, d = x.shape
-    if n < 3 or d < 1:
-        raise _checks.fail("x", "(n, d) with n ≥ 3 samples and d ≥ 1 features", f"{x.shape}")
-    objective = _checks.option(objective, "objective", _OBJECTIVES)
-    network = objective == "network"
-    m = _checks.integer(num_features, "num_features", low=1, high=d)
-    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 2)
-    present = presence(mask, n)
-    if not _checks.is_traced(present) and int(jnp.sum(present)) < k + 2:
-        raise _checks.fail("mask", f"true for at least {k + 2} samples", int(jnp.sum(present)))
-    if gamma is None:
-        gamma = 0.01 if network else 0.0
-    _checks.number(gamma, "gamma", low=0, scalar=True)
-    exact = not _checks.is_traced(gamma) and float(gamma) == 0
-    if learning_rate is None:
-        learning_rate = 0.05 if network else 0.1
-    _checks.number(learning_rate, "learning_rate", low=0, open_low=True, scalar=True)
-    first, last = temperature
-    for value in (first, last):
-        _checks.number(value, "temperature", low=0, open_low=True, scalar=True)
-    candidates = max(32, k + 1) if num_candidates is None else num_candidates
-    candidates = _checks.integer(candidates, "num_candidates", low=k + 1)
-    anchors = min(n, _checks.integer(num_anchors, "num_anchors", low=k + 2))
-    keeps = refresh_every > 1 and objective != "coverage"
-    held = candidates if keeps or not exact else k + 1
-    if batch_size is None:
-        batch_size = min(256, max(32, 2**22 // (d * held)))
-    settings = Settings(
-        num_features=m,
-        num_neighbors=k,
-        exact=exact,
-        num_candidates=min(candidates, anchors - 1),
-        num_steps=_checks.integer(num_steps, "num_steps", low=2),
-        num_restarts=_checks.integer(num_restarts, "num_restarts", low=1),
-        batch_size=min(n, _checks.integer(batch_size, "batch_size", low=1)),
-        num_anchors=anchors,
-        refresh_every=_checks.integer(refresh_every, "refresh_every", low=1),
-    )
-    varies = varied(x, present)
-    if not _checks.is_traced(varies) and not jnp.any(jnp.isnan(x)) and int(jnp.sum(varies)) < m:
-        expected = f"at most the number of features that vary, {int(jnp.sum(varies))} of {d}"
-        raise _checks.fail("num_features", expected, m)
-    _checks.flag(unique, "unique")
-    numbers = (jnp.asarray(v, x.dtype) for v in (gamma, learning_rate, first, last))
-    x, options = lax.stop_gradient((x, Options(*numbers)))
-    return x, present, options, settings, objective, unique

@@ -24,9 +24,9 @@ def mutual_information_score(
     *,
     num_classes: int,
     estimator: str = "knn",
-    num_neighbors: int = 3,
-    num_bins: int = 10,
-    binning: str = "frequency",
+    num_neighbors: int | None = None,
+    num_bins: int | None = None,
+    binning: str | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
     """How much each feature alone tells about the class, I(X_j; Y), in nats.
@@ -43,8 +43,9 @@ def mutual_information_score(
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_classes`: static, C ≥ 2.
     - `estimator`: static, "knn" or "binned".
-    - `num_neighbors`: static, k ≥ 1; "knn" only.
-    - `num_bins`, `binning`: static; "binned" only. Bins of equal "frequency" or equal "width".
+    - `num_neighbors`: static, k ≥ 1, by default 3; "knn" only.
+    - `num_bins`, `binning`: static; "binned" only. By default 10 bins of equal "frequency", or of
+      equal "width".
     - `weights`: `(n,)`, nonnegative sample weights; 0 is as if absent. "binned" takes fractional
       ones; to "knn" a sample is there or not, whatever its positive weight.
 
@@ -72,9 +73,13 @@ def mutual_information_score(
     2
     """
     _checks.option(estimator, "estimator", ESTIMATORS)
+    _checks.only_if(estimator == "knn", num_neighbors, "num_neighbors", 'estimator="knn"')
+    for value, name in ((num_bins, "num_bins"), (binning, "binning")):
+        _checks.only_if(estimator == "binned", value, name, 'estimator="binned"')
+    binning = "frequency" if binning is None else binning
     _checks.option(binning, "binning", _bins.BINNINGS)
-    k = _checks.integer(num_neighbors, "num_neighbors", low=1)
-    num_bins = _checks.integer(num_bins, "num_bins", low=2)
+    k = _checks.integer(3 if num_neighbors is None else num_neighbors, "num_neighbors", low=1)
+    num_bins = _checks.integer(10 if num_bins is None else num_bins, "num_bins", low=2)
     x, y, w, num_classes = classified(x, y, num_classes, weights)
     if estimator == "binned":
         return _binned(x, y, w, num_classes, num_bins, binning)

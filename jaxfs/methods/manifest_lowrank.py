@@ -26,7 +26,7 @@ from jaxfs.methods._lowrank import (
     pivots,
     refined,
 )
-from jaxfs.methods.manifest import _as_arrays, _two_classes
+from jaxfs.methods.manifest import RIDGE, _as_arrays, _two_classes
 
 #: More features than this have too many distances for a bandwidth rule without `sample`.
 MOST_EXACT = 16384
@@ -42,7 +42,7 @@ def manifest_lowrank_score(
     *,
     rank: int,
     bandwidth: Bandwidth = Median(1.0, sample=2048),
-    ridge: Scalar = 1e-2,
+    ridge: Scalar = RIDGE,
     t: Scalar = 0.5,
     landmarks: int | None = None,
     refine: int | None = None,
@@ -127,7 +127,8 @@ def manifest_cost(
     **Arguments**
 
     - `d`, `n`: features, and samples of the larger class.
-    - `rank`, `landmarks`, `refine`: as they will be given; `rank=None` is the exact score.
+    - `rank`, `landmarks`, `refine`: as they will be given; `rank=None` is the exact score, which
+      has no `landmarks` and no `refine`.
     - `dtype`: of the data; by default JAX's own.
 
     **Returns** a `Cost`: `memory_bytes` at the peak, without the data and the compiler's own (some
@@ -140,6 +141,8 @@ def manifest_cost(
     """
     d, n = _checks.integer(d, "d", low=2), _checks.integer(n, "n", low=1)
     itemsize = jnp.dtype(jnp.result_type(float) if dtype is None else dtype).itemsize
+    for value, name in ((landmarks, "landmarks"), (refine, "refine")):
+        _checks.only_if(rank is not None, value, name, "rank is given")
     if rank is None:
         # Two eigh of some 9 d³, a Cholesky factor, two triangular solves and three products.
         return Cost(8 * d * d * itemsize, 27 * d**3)

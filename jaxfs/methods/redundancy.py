@@ -31,8 +31,8 @@ def mrmr_select(
     scheme: str = "quotient",
     relevance: str = "f",
     redundancy: str = "pearson",
-    num_bins: int = _NUM_BINS,
-    binning: str = "frequency",
+    num_bins: int | None = None,
+    binning: str | None = None,
     weights: ArrayLike | None = None,
 ) -> Selection:
     """Features of most relevance to the class and least redundancy with those chosen before (mRMR).
@@ -50,7 +50,8 @@ def mrmr_select(
       the difference suits "mi" for both.
     - `relevance`: static. "f": `anova_score`; "mi": the information I(X_k; Y) in bins.
     - `redundancy`: static. "pearson": |correlation|; "mi": I(X_k; X_j) in bins.
-    - `num_bins`, `binning`: static; bins of equal "frequency" or equal "width", for "mi".
+    - `num_bins`, `binning`: static; for "mi" only: 5 bins by default, of equal "frequency", the
+      default, or equal "width".
     - `weights`: `(n,)`, nonnegative sample weights, fractional ones too; 0 is as if absent.
 
     **Returns** `Selection`: `indices (k,)` in the order chosen, −1 where nothing is left to choose;
@@ -79,6 +80,11 @@ def mrmr_select(
     _checks.option(scheme, "scheme", SCHEMES)
     _checks.option(relevance, "relevance", RELEVANCES)
     _checks.option(redundancy, "redundancy", REDUNDANCIES)
+    for value, name in ((num_bins, "num_bins"), (binning, "binning")):
+        binned = "mi" in (relevance, redundancy)
+        _checks.only_if(binned, value, name, 'relevance="mi" or redundancy="mi"')
+    num_bins = _NUM_BINS if num_bins is None else num_bins
+    binning = "frequency" if binning is None else binning
     data, options = _problem(x, y, num_features, num_classes, num_bins, binning, weights)
     return _redundancy.mrmr(
         *data, scheme=scheme, relevance=relevance, redundancy=redundancy, **options

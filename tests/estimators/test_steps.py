@@ -23,18 +23,18 @@ from tests.helpers import assert_close, rng
 X = rng(0).normal(size=(32, 8))  # of a size that is not padded
 X[:16, 2] += 6
 X[::2, 5] += 5
-OPTIONS = {"pseudo_labels": "continuous", "selection": "stability", "ranking": "score"}
+OPTIONS = {"pseudo_labels": "continuous", "ranking": "score"}
 
 
 def test_ssfs_in_chunks():
     with jax.enable_x64(True):
         key = random_key(0)
-    whole = jaxfs.ssfs(key, X, num_pseudo_labels=1, num_resamples=7, fraction=0.7, **OPTIONS)
-    chunks = SSFS(
-        n_pseudo_labels=1, n_resamples=7, fraction=0.7, chunk_size=2, random_state=0, **OPTIONS
-    ).fit(X)
+    stable = jaxfs.Stable(num_resamples=7, fraction=0.7)
+    whole = jaxfs.ssfs(key, X, num_pseudo_labels=1, selection=stable, **OPTIONS)
+    chunks = SSFS(n_pseudo_labels=1, selection=stable, random_state=0, **OPTIONS)
+    chunks.set_params(selection__chunk_size=2).fit(X)
     # The seventh resample is alone in its chunk and still counts.
-    assert_close(chunks.result_.instability, whole.instability, 1e-9)
+    assert_close(chunks.result_.criterion, whole.criterion, 1e-9)
     assert_close(chunks.scores_, whole.scores, 1e-9)
     assert chunks.result_.selected.tolist() == whole.selected.tolist()
 
@@ -113,9 +113,9 @@ def test_low_rank_is_taken_where_exact_does_not_fit(monkeypatch):
         ManiFeSt(solver="lowrank", geometry="spsd").fit(X, y)
 
 
-def test_xgboost_surrogate():
+def test_xgboost_scores():
     pytest.importorskip("xgboost")
-    fitted = SSFS(surrogate="xgboost", n_pseudo_labels=1, n_features_to_select=1, ranking="score")
+    fitted = SSFS(scoring="xgboost", n_pseudo_labels=1, n_features_to_select=1, ranking="score")
     assert fitted.fit(X).get_support(indices=True).tolist() in ([2], [5])
     gains = fitted.result_.scores_per_eigenvector
     assert gains.shape == (1, 8)

@@ -97,7 +97,7 @@ def test_parts_of_the_samples_and_padding(monkeypatch):
     rows = np.insert(x, [7, 7, 20], np.nan, axis=0)
     key, options = jax.random.key(0), {"num_steps": 40, "num_restarts": 2}
     found = jaxfs.fit_dirichlet_selector(key, x, 3, **options)
-    options |= {"mask": ~np.isnan(rows[:, 0]), "refresh_every": 3}  # and nothing is kept
+    options |= {"mask": ~np.isnan(rows[:, 0])}
     padded = jaxfs.fit_dirichlet_selector(key, rows, 3, **options)
     assert set(found.indices[:2].tolist()) == {1, 3}
     assert padded.indices.tolist() == found.indices.tolist()

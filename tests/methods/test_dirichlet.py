@@ -330,30 +330,29 @@ def test_the_network_picks_twice_without_its_cholesky_step():
         jax.random.key(0),
         x[:80],
         2,
-        objective="network",
         num_steps=120,
         num_restarts=2,
         temperature=(1.0, 0.2),
     )
-    assert set(fit().indices.tolist()) == {0, 1}
-    first, second = fit(unique=False).indices.tolist()
+    assert set(fit(objective="network").indices.tolist()) == {0, 1}
+    first, second = fit(objective=jaxfs.Network(unique=False)).indices.tolist()
     assert first == second
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"gamma": 0.1, "num_anchors": 24},
-        {"gamma": 0.1, "num_anchors": 60, "refresh_every": 3, "objective": "energy"},
-        pytest.param({"gamma": 0.0, "num_anchors": 24, "objective": "energy"}, marks=thorough),
-        {"gamma": 0.1, "num_anchors": 24, "refresh_every": 3, "objective": "network"},
+        {"objective": jaxfs.Coverage(gamma=0.1, batch_size=16), "num_anchors": 24},
+        {"objective": jaxfs.Energy(0.1, batch_size=16, refresh_every=3), "num_anchors": 60},
+        pytest.param({"objective": jaxfs.Energy(batch_size=16), "num_anchors": 24}, marks=thorough),
+        {"objective": jaxfs.Network(gamma=0.1, refresh_every=3), "num_anchors": 24},
     ],
     ids=["coverage", "soft, kept", "exact", "network, kept"],
 )
 def test_batches_among_anchors_and_keys_of_the_old_kind(options):
     x = pair(60).astype("float32")
     found = jaxfs.fit_dirichlet_selector(
-        jax.random.PRNGKey(0), x, 2, num_steps=8, num_restarts=2, batch_size=16, **options
+        jax.random.PRNGKey(0), x, 2, num_steps=8, num_restarts=2, **options
     )
     assert len(set(found.indices.tolist()) - {-1}) == 2
     assert np.all(np.isfinite(found.restart_energies))
@@ -375,15 +374,18 @@ def test_a_run_that_fails_stops_and_says_where(objective):
     [
         ({"num_features": 6}, r"num_features must be an integer in \[1, 5\], got 6"),
         ({"num_neighbors": 39}, r"num_neighbors must be an integer in \[1, 38\], got 39"),
-        ({"gamma": -0.1}, "gamma must be at least 0, got -0.1"),
         (
             {"objective": "paper"},
-            "objective must be one of 'coverage', 'energy', 'network', got 'paper'",
+            r"objective must be one of 'coverage', 'energy', 'network', or Coverage\(…\), Energy",
         ),
+        ({"objective": jaxfs.Network}, "objective must be one of 'coverage'"),
         ({"temperature": (1.0, 0.0)}, "temperature must be positive, got 0.0"),
         ({"learning_rate": 0}, "learning_rate must be positive"),
         ({"mask": np.arange(40) < 4}, "mask must be true for at least 7 samples, got 4"),
-        ({"num_candidates": 3}, "num_candidates must be at least 6, got 3"),
+        (
+            {"num_candidates": 3, "objective": jaxfs.Coverage(gamma=0.1)},
+            "num_candidates must be at least 6, got 3",
+        ),
     ],
 )
 def test_mistakes_are_named(options, message):
@@ -412,3 +414,43 @@ def test_distances_to_candidates_in_blocks_of_rows(monkeypatch):
     assert_close(parts[1], whole[1], 1e-12)
     direct = jnp.sum(jnp.square(x[:, None] - x[near]), axis=2)
     assert_close(_dirichlet_network._distances_to(x, near), direct, 1e-12)
+
+
+# ---- Records of options -------------------------------------------------------------------------
+
+
+def test_records_mean_the_same_exactly_if_they_are_equal():
+    """They are static arguments: equality and hash must tell programs and answers apart."""
+    same = [jaxfs.Coverage(), jaxfs.Coverage(gamma=-0.0), jaxfs.Coverage(np.float32(0), None)]
+    assert len({*same, jaxfs.Coverage(jnp.zeros(()))}) == 1
+    assert all(type(r.gamma) is float and not np.signbit(r.gamma) for r in same)
+    assert jaxfs.Coverage() != jaxfs.Energy()  # although the fields that both have are equal
+    narrow, wide = jaxfs.Network(np.float32(0.1)), jaxfs.Network(0.1)
+    assert narrow != wide  # NumPy calls the two numbers equal
+    assert narrow.gamma == float(np.float32(0.1))
+    for mistake, message in (
+        (lambda: jaxfs.Coverage(gamma=np.nan), "gamma must be at least 0, got nan"),
+        (lambda: jaxfs.Coverage(gamma=True), "gamma must be a real number, got True"),
+        (lambda: jaxfs.Energy(gamma=-0.1), "gamma must be at least 0, got -0.1"),
+        (lambda: jaxfs.Energy(refresh_every=True), "refresh_every must be an integer, got True"),
+        (lambda: jaxfs.Network(refresh_every=1.0), "refresh_every must be an integer, got 1.0"),
+        (lambda: jaxfs.Network(unique=1), "unique must be True or False, got 1"),
+        (lambda: jaxfs.Coverage(batch_size=0), "batch_size must be at least 1, got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            mistake()
+
+
+def test_a_traced_gamma_is_no_constant():
+    """One program serves all."""
+
+    @jax.jit
+    def history(gamma):
+        objective = jaxfs.Network(gamma=gamma)
+        return jaxfs.fit_dirichlet_selector(
+            jax.random.key(0), pair(20), 2, objective=objective, num_steps=2, num_restarts=1
+        ).energy_history
+
+    assert np.all(history(0.01) != history(1.0))
+    with pytest.raises(TypeError, match="unhashable"):
+        jax.jit(lambda gamma: hash(jaxfs.Coverage(gamma=gamma)) * gamma)(0.1)

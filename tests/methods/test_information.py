@@ -129,7 +129,10 @@ def test_regression_with_a_mask():
         ({"num_neighbors": 0}, "num_neighbors must be at least 1"),
         ({"num_bins": 1, "estimator": "binned"}, "num_bins must be at least 2"),
         ({"estimator": "kde"}, "estimator must be one of 'knn', 'binned'"),
-        ({"binning": "deciles"}, "binning must be one of 'frequency', 'width'"),
+        (
+            {"binning": "deciles", "estimator": "binned"},
+            "binning must be one of 'frequency', 'width'",
+        ),
         ({"num_classes": 4}, "each of 4 classes has samples, got none of 3"),
     ],
 )

@@ -14,8 +14,9 @@ from tests.helpers import assert_close, rng, thorough
 from tests.methods import ssfs_oracle as oracle
 
 KEY = jax.random.key(0)
-PAPER = {"selection": "stability", "scoring_model": "boosting", "ranking": "score"}
 N, P, K, B = 30, 9, 2, 12
+STABLE = jaxfs.Stable(num_resamples=B)
+PAPER = {"selection": STABLE, "scoring": "boosting", "ranking": "score"}
 
 
 @functools.cache
@@ -34,9 +35,7 @@ def standard_data() -> np.ndarray:
 
 @functools.partial(jax.jit, static_argnames=("dtype", "options"))
 def _run(x, mask, dtype, options):
-    return jaxfs.ssfs(
-        KEY, x.astype(dtype), num_pseudo_labels=K, num_resamples=B, mask=mask, **dict(options)
-    )
+    return jaxfs.ssfs(KEY, x.astype(dtype), num_pseudo_labels=K, mask=mask, **dict(options))
 
 
 def run(x=None, mask=None, dtype="float64", **options):
@@ -73,7 +72,7 @@ def test_oracle(labels, dtype):
         np.testing.assert_array_equal(got.pseudo_labels, y)
     masks = np.asarray(subsample_masks(KEY, B, N))
     expected = [oracle.instability(x, label, masks, binary) for label in y.T]
-    assert_close(got.instability, expected, 10 * tolerance)
+    assert_close(got.criterion, expected, 10 * tolerance)
     np.testing.assert_array_equal(got.selected, np.argsort(expected)[:K])
 
     each = np.stack([oracle.gains(x, y[:, i], binary) for i in np.asarray(got.selected)])
@@ -97,7 +96,7 @@ def test_features_without_a_part_are_ordered_by_correlation():
 
 
 def test_correlation():
-    got = run(scoring_model="correlation")
+    got = run(scoring="correlation")
     v = np.asarray(got.eigenvectors)[:, np.asarray(got.selected)]
     expected = np.square(np.corrcoef(data().T, v.T)[:P, P:])
     assert_close(got.scores_per_eigenvector, expected.T, 1e-10)
@@ -106,8 +105,8 @@ def test_correlation():
 
 def test_diverse():
     x = np.concatenate([data(), data()[:, :1]], axis=1)  # a duplicate of the first feature
-    plain = run(x, scoring_model="correlation", ranking="score").scores
-    got = run(x, scoring_model="correlation", ranking="diverse").scores
+    plain = run(x, scoring="correlation", ranking="score").scores
+    got = run(x, scoring="correlation", ranking="diverse").scores
     c2 = np.square(np.corrcoef(x.T))
     expected, left = np.zeros(P + 1), list(range(P + 1))
     for _ in range(P + 1):
@@ -122,7 +121,7 @@ def test_diverse():
 def test_leading():
     got = run(selection="leading")
     np.testing.assert_array_equal(got.selected, np.arange(K))
-    np.testing.assert_array_equal(got.instability, got.eigenvalues)
+    np.testing.assert_array_equal(got.criterion, got.eigenvalues)
 
 
 def test_predictability():
@@ -130,16 +129,16 @@ def test_predictability():
     x = oracle.standardized(data())
     distance = np.square(x[:, None] - x[None]).sum(axis=2) + 1e9 * np.eye(N)
     near = np.argsort(distance, axis=1)[:, :5]
-    for label, criterion in zip(np.asarray(got.pseudo_labels).T, got.instability, strict=True):
+    for label, criterion in zip(np.asarray(got.pseudo_labels).T, got.criterion, strict=True):
         right = (label[near].mean(axis=1) > 0.5) == label
         balanced = (right[label == 0].mean() + right[label == 1].mean()) / 2
         assert float(criterion) == pytest.approx(1 - balanced, abs=1e-12)
-    np.testing.assert_array_equal(got.selected, np.argsort(got.instability, kind="stable")[:K])
+    np.testing.assert_array_equal(got.selected, np.argsort(got.criterion, kind="stable")[:K])
 
 
 @pytest.mark.parametrize("name", ["logistic", "ridge"])
 def test_linear_scores(name):
-    got = run(scoring_model=name)
+    got = run(scoring=name)
     x = oracle.standardized(data())
     for i, each in zip(np.asarray(got.selected), got.scores_per_eigenvector, strict=True):
         y = np.asarray(got.pseudo_labels)[:, i]
@@ -151,20 +150,20 @@ def test_linear_scores(name):
 
 def test_settings_of_models():
     """A name is the model with its defaults; other settings change the answer, traced or not."""
-    named = run(scoring_model="logistic", selection_model="ridge")
-    same = run(scoring_model=Logistic(), selection_model=Ridge(alpha=1.0))
+    named = run(scoring="logistic", selection=jaxfs.Stable("ridge", B))
+    same = run(scoring=Logistic(), selection=jaxfs.Stable(Ridge(alpha=1.0), B))
     np.testing.assert_array_equal(named.scores, same.scores)
 
     @jax.jit
     def at(c):
         model = Logistic(c=c)
         return jaxfs.ssfs(
-            KEY, data(), num_pseudo_labels=K, selection="leading", scoring_model=model
+            KEY, data(), num_pseudo_labels=K, selection="leading", scoring=model
         ).scores_per_eigenvector
 
     assert np.max(np.abs(at(0.01) - at(1.0))) > 1e-3
     assert np.all(np.isnan(at(-1.0)))  # traced, it cannot be refused
-    few = run(scoring_model=BoostedTrees(num_trees=1, max_depth=1))
+    few = run(scoring=BoostedTrees(num_trees=1, max_depth=1))
     assert np.all(np.sum(few.scores_per_eigenvector > 0, axis=1) <= 1)
 
 
@@ -179,7 +178,7 @@ def test_padding():
     x[where] = data()
     got, plain = run(x, where), run()
     np.testing.assert_array_equal(got.selected, plain.selected)
-    assert_close(got.instability, plain.instability, 1e-6)
+    assert_close(got.criterion, plain.criterion, 1e-6)
     assert_close(got.scores, plain.scores, 1e-9)
     np.testing.assert_array_equal(np.asarray(got.pseudo_labels)[where], plain.pseudo_labels)
     assert np.all(np.asarray(got.eigenvectors)[~where] == 0)
@@ -187,8 +186,8 @@ def test_padding():
 
 def test_vmap():
     many = np.stack([data(), data()[:, ::-1]])
-    options = PAPER | {"num_pseudo_labels": 1, "num_resamples": 3}
-    options |= {"scoring_model": BoostedTrees(3, 2)}
+    options = PAPER | {"num_pseudo_labels": 1, "selection": jaxfs.Stable(num_resamples=3)}
+    options |= {"scoring": BoostedTrees(3, 2)}
     one = jax.jit(lambda x: jaxfs.ssfs(KEY, x, **options))
     batched = jax.jit(jax.vmap(one))(many)
     for i, x in enumerate(many):
@@ -208,7 +207,7 @@ def test_constant_and_duplicate_features(ranking, dtype):
 
 @pytest.mark.parametrize("scale", [1e20, 1e-22])
 def test_units_do_not_matter(scale):
-    options = {"selection": "leading", "scoring_model": "correlation", "dtype": "float32"}
+    options = {"selection": "leading", "scoring": "correlation", "dtype": "float32"}
     got, plain = run(data() * scale, **options), run(**options)
     assert_close(got.scores, plain.scores, 1e-4)
 
@@ -216,7 +215,7 @@ def test_units_do_not_matter(scale):
 def test_a_large_offset():
     """float32 keeps the digits that the data have."""
     x = (1e5 + standard_data()).astype(np.float32)
-    options = {"selection": "leading", "scoring_model": "correlation"}
+    options = {"selection": "leading", "scoring": "correlation"}
     assert_close(run(x, dtype="float32", **options).scores, run(x, **options).scores, 1e-3)
 
 
@@ -227,7 +226,7 @@ def test_duplicate_samples():
     got = run(x)
     assert np.all(np.isfinite(got.scores))
     assert np.max(got.scores) > 0
-    for selection in ("stability", "predictability"):
+    for selection in (STABLE, "predictability"):
         same = run(np.ones((N, P)), selection=selection)
         assert np.all(np.asarray(same.scores) == 0)
 
@@ -239,13 +238,14 @@ def test_a_single_sample_on_one_side():
     got = run(x)
     alone = np.asarray(got.pseudo_labels).sum(axis=0)
     assert np.any((alone == 1) | (alone == N - 1))
-    assert np.all(np.isfinite(got.instability))
+    assert np.all(np.isfinite(got.criterion))
     assert np.all(np.isfinite(got.scores))
 
 
 def test_four_samples():
     x = data()[:4]
-    got = jaxfs.ssfs(KEY, x, num_pseudo_labels=1, num_resamples=4, fraction=0.75, **PAPER)
+    few = jaxfs.Stable(num_resamples=4, fraction=0.75)
+    got = jaxfs.ssfs(KEY, x, num_pseudo_labels=1, **PAPER | {"selection": few})
     assert np.all(np.isfinite(got.scores))
     assert np.all(np.isfinite(jaxfs.ssfs(KEY, x, num_pseudo_labels=3).scores))
 
@@ -256,7 +256,7 @@ def test_defaults():
     assert set(np.argsort(got.scores)[-2:]) <= {0, 1, 2, 3}
     other = jaxfs.ssfs(jax.random.key(1), data(), num_pseudo_labels=K)
     jax.tree.map(np.testing.assert_array_equal, got, other)
-    explicit = run(selection="predictability", scoring_model="correlation", ranking="diverse")
+    explicit = run(selection="predictability", scoring="correlation", ranking="diverse")
     assert_close(got.scores, explicit.scores, 1e-12)
 
 
@@ -264,7 +264,7 @@ def test_nan_is_passed_on():
     x = data().copy()
     x[3, 4] = np.nan
     got = run(x)
-    for name in ("scores", "eigenvalues", "eigenvectors", "instability", "scores_per_eigenvector"):
+    for name in ("scores", "eigenvalues", "eigenvectors", "criterion", "scores_per_eigenvector"):
         assert np.all(np.isnan(getattr(got, name))), name
     assert np.all(got.selected == -1)
     few = run(mask=np.arange(N) < 3)
@@ -281,9 +281,7 @@ def test_a_mask_that_leaves_fewer_samples_than_eigenvectors():
 def test_gradients_are_zero():
     def total(x):
         return jnp.sum(
-            jaxfs.ssfs(
-                KEY, x, num_pseudo_labels=1, selection="leading", scoring_model="ridge"
-            ).scores
+            jaxfs.ssfs(KEY, x, num_pseudo_labels=1, selection="leading", scoring="ridge").scores
         )
 
     assert np.all(np.asarray(jax.grad(total)(jnp.asarray(data()))) == 0)
@@ -303,28 +301,26 @@ def test_gradients_are_zero():
             {"num_neighbors": 8, "mask": np.arange(N) < 8},
             "mask must be true for at least 9 samples",
         ),
-        ({"selection_model": Logistic(c=-1.0)}, "c must be positive, got -1.0"),
-        ({"selection_model": Ridge(alpha=0)}, "alpha must be positive, got 0"),
-        ({"scoring_model": BoostedTrees(l2=-5.0)}, "l2 must be at least 0, got -5.0"),
-        ({"scoring_model": BoostedTrees(num_trees=0)}, "num_trees must be at least 1, got 0"),
+        ({"selection": jaxfs.Stable(Logistic(c=-1.0))}, "c must be positive, got -1.0"),
+        ({"selection": jaxfs.Stable(Ridge(alpha=0))}, "alpha must be positive, got 0"),
+        ({"scoring": BoostedTrees(l2=-5.0)}, "l2 must be at least 0, got -5.0"),
+        ({"scoring": BoostedTrees(num_trees=0)}, "num_trees must be at least 1, got 0"),
         ({"num_neighbors": 30}, r"num_neighbors must be an integer in \[1, 29\], got 30"),
         ({"pseudo_labels": "ternary"}, "pseudo_labels must be one of 'binary', 'continuous'"),
         (
             {"selection": "none"},
             "selection must be one of 'stability', 'predictability', 'leading'",
         ),
-        ({"selection_model": "boosting"}, "selection_model must be one of 'logistic', 'ridge'"),
-        ({"selection_model": BoostedTrees()}, "selection_model must be one of 'logistic', 'ridge'"),
-        ({"selection_model": Logistic}, "selection_model must be one of 'logistic', 'ridge', or"),
-        ({"scoring_model": "xgboost"}, "scoring_model must be one of 'boosting', 'logistic'"),
+        ({"selection": jaxfs.Leading}, "selection must be one of 'stability', 'predictability'"),
+        ({"selection": jaxfs.Stable("boosting")}, "model must be one of 'logistic', 'ridge'"),
+        ({"selection": jaxfs.Stable(BoostedTrees())}, "model must be one of 'logistic', 'ridge'"),
+        ({"selection": jaxfs.Stable(Logistic)}, "model must be one of 'logistic', 'ridge', or"),
+        ({"scoring": "xgboost"}, "scoring must be one of 'boosting', 'logistic'"),
         (
-            {"scoring_model": "logistic", "pseudo_labels": "continuous"},
-            "scoring_model must be a regression for continuous pseudo-labels",
+            {"scoring": "logistic", "pseudo_labels": "continuous"},
+            "scoring must be a regression for continuous pseudo-labels",
         ),
-        ({"num_resamples": 1}, "num_resamples must be at least 2, got 1"),
-        ({"fraction": 1.5}, r"fraction must be in \(0, 1\], got 1.5"),
         ({"ranking": "divers"}, "ranking must be one of 'diverse', 'score', got 'divers'"),
-        ({"chunk_size": 0}, "chunk_size must be at least 1, got 0"),
         ({"standardize": "yes"}, "standardize must be True or False, got 'yes'"),
     ],
 )
@@ -332,3 +328,40 @@ def test_mistakes_are_named(change, message):
     arguments = {"x": data(), "num_pseudo_labels": K} | change
     with pytest.raises(ValueError, match=message):
         jaxfs.ssfs(KEY, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_resamples": 1}, "num_resamples must be at least 2, got 1"),
+        ({"num_resamples": 2.0}, "num_resamples must be an integer, got 2.0"),
+        ({"fraction": 1.5}, r"fraction must be in \(0, 1\], got 1.5"),
+        ({"fraction": np.nan}, r"fraction must be in \(0, 1\], got nan"),
+        ({"chunk_size": 0}, "chunk_size must be at least 1, got 0"),
+    ],
+)
+def test_mistakes_in_records_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        jaxfs.Stable(**options)
+
+
+def test_records_mean_the_same_exactly_if_they_are_equal():
+    assert jaxfs.Stable(fraction=1) == jaxfs.Stable(fraction=np.float32(1))
+    assert hash(jaxfs.Stable(fraction=1)) == hash(jaxfs.Stable(fraction=np.float32(1)))
+    assert jaxfs.Stable(fraction=0.1) != jaxfs.Stable(fraction=np.float32(0.1))
+    assert jaxfs.Stable("ridge") != jaxfs.Stable("logistic")
+    assert jaxfs.Predictable() != jaxfs.Leading()  # neither has a field
+    assert hash(jaxfs.Predictable()) == hash(jaxfs.Predictable())
+
+
+def test_a_traced_fraction():
+    """It is no constant: one program serves all."""
+
+    @jax.jit
+    def criterion(fraction):
+        stable = jaxfs.Stable("ridge", 4, fraction)
+        options = {"selection": stable, "pseudo_labels": "continuous", "ranking": "score"}
+        return jaxfs.ssfs(KEY, data(), num_pseudo_labels=1, **options).criterion
+
+    half, most = criterion(0.5), criterion(0.95)
+    assert np.all(np.asarray(half) > np.asarray(most))
