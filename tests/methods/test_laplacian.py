@@ -106,3 +106,43 @@ def test_many_samples_are_iterated(monkeypatch):
     got = _laplacian.sample_eigenvectors(x, 2, 3, everyone)
     assert not np.array_equal(got[0], expected[0])
     np.testing.assert_allclose(got[0], expected[0], atol=1e-7)
+
+
+def parts(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of four samples without an edge between them."""
+    x = rng(5).normal(size=(4 * number, 3))
+    group = np.arange(4 * number) // 4
+    w = np.exp(-np.sum((x[:, None] - x[None]) ** 2, axis=-1)) * (group[:, None] == group[None])
+    return w, x + 3 * rng(6).normal(size=(number, 3))[group]
+
+
+def ring() -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues in pairs; of the first the features explain the same, of the others nothing."""
+    t = 2 * np.pi * np.arange(20) / 20
+    x = np.stack([np.cos(t), np.sin(t)], axis=1)
+    return np.exp(-4 * np.sum((x[:, None] - x[None]) ** 2, axis=-1)), x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("graph", "number"), [(parts(6), 3), (parts(6), 6), (parts(15), 2), (ring(), 5)]
+)
+def test_permuted_samples_have_permuted_eigenvectors(graph, number, dtype):
+    """Also where the last one cuts an eigenspace, within the pairs at hand (6) or not (15)."""
+    w, x = (a.astype(dtype) for a in graph)
+    find = jax.jit(leading_eigenvectors, static_argnums=2)
+    n = len(w)
+    values, vectors = find(w, x, number, np.ones(n, bool))
+    assert_close(vectors.T @ vectors, np.eye(number), {"float32": 1e-4, "float64": 1e-12}[dtype])
+    assert_close(
+        literal_product(w, vectors), vectors * values, {"float32": 1e-4, "float64": 1e-12}[dtype]
+    )
+    for seed in range(3):
+        order = rng(seed).permutation(n)
+        again = find(w[order][:, order], x[order], number, np.ones(n, bool))[1]
+        assert_close(again, vectors[order], {"float32": 1e-3, "float64": 1e-9}[dtype])
+
+
+def literal_product(w, v):
+    degree = w.sum(axis=1)
+    return v - w / np.sqrt(np.outer(degree, degree)) @ v
