@@ -92,7 +92,7 @@ class MutualInformation(ScoringSelector):
 
     **Parameters** beside those of `Selector`:
 
-    - `kind`: `"knn"` for features that vary continuously, `"binned"` for those of few values.
+    - `kind`: `"knn"`, by neighbours, or `"binned"`, by tables.
     - `n_neighbors`: for "knn"; one less than the smallest class has samples, if that is fewer.
     - `n_bins`, `binning`: for "binned".
 
