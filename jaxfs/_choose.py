@@ -214,6 +214,16 @@ def resampled(table: Table, plan: Plan, choice: Choice, number: int) -> Stabilit
     )
 
 
+def never_again(table: Table, choice: Choice, stability: Stability) -> list[str]:
+    """A note on features that were chosen from all rows and from no resample."""
+    frequencies = np.asarray(stability.frequencies)
+    lost = [quote(table.names[j]) for j in choice.order if frequencies[j] == 0]
+    if not lost:
+        return []
+    number = len(stability.indices)
+    return [f"chosen from all rows, but in none of {number} resamples: {listed(lost)}"]
+
+
 def plain(value: Any) -> Any:
     """A value that JSON can hold: numbers as they are, infinities and other things as words."""
     if isinstance(value, np.generic):

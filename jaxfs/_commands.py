@@ -1,5 +1,6 @@
 """The commands: their options and their help. The work is done in the files above."""
 
+import dataclasses
 import importlib.metadata
 import shlex
 import sys
@@ -104,6 +105,10 @@ def select(
     _tell(choice.notes, quiet)
     number = resamples if resamples is not None else 10 if report is not None else 0
     stability = _choose.resampled(data, plan, choice, number) if number else None
+    if stability is not None:
+        more = tuple(_choose.never_again(data, choice, stability))
+        _tell(more, quiet)
+        choice = dataclasses.replace(choice, notes=choice.notes + more)
     with _files.Staged(force=force) as staged:
         if out is not None:
             _show.write_selected(staged.path(out), data, choice.order)

@@ -4,10 +4,12 @@ Each helper says which NaN or which loss of digits it prevents. Everything here 
 a single product, keeps the dtype of its input and composes with jit, vmap and grad.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 
 def eps(dtype) -> float:
@@ -49,6 +51,20 @@ def scale_columns(a: Float[Array, "*b m k"], s: Float[Array, "*b k"]) -> Float[A
 def congruence(p: Float[Array, "*b m k"], s: Float[Array, "*b k"]) -> Float[Array, "*b m m"]:
     """`p diag(s) pᵀ`, in one product."""
     return matmul(scale_columns(p, s), jnp.matrix_transpose(p))
+
+
+def computed_if(needed: Bool[Array, ""], compute: Callable[[], Array], otherwise: Array) -> Array:
+    """`compute()` if it is needed, else `otherwise`: a loop of at most one turn.
+
+    `cond` would compute always under `vmap`. The result asks for the state so that XLA does not
+    move the computation out of the loop.
+    """
+    _, found = lax.while_loop(
+        lambda state: state[0],
+        lambda state: (~state[0], jnp.where(state[0], compute(), 0)),
+        (needed, otherwise),
+    )
+    return found
 
 
 def safe_divide(a: Array, b: Array) -> Array:

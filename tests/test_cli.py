@@ -49,6 +49,36 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments])
 
 
+def test_scores_that_all_tie_are_noted(tmp_path):
+    path = tmp_path / "same.csv"
+    path.write_text("a,b,kind\n" + "1,1,u\n2,2,v\n" * 6)
+    result = run("select", path, "--target", "kind", "--method", "anova", "-k", 1)
+    assert "gives all 2 features the same score" in result.stderr
+
+
+def test_features_that_no_resample_chooses_are_noted(tmp_path):
+    """mRMR of three values: a correlation of exactly 0 with the first does not last."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(60) % 3
+    values = rng.normal(size=(60, 80))
+    values[:, :30] += rng.normal(size=(3, 30))[kind]
+    values = np.sign(np.round(values / 1.5))
+    path = tmp_path / "three.csv"
+    rows = np.column_stack([values, kind]).astype(int)
+    names = ",".join([f"g{j}" for j in range(80)] + ["kind"])
+    path.write_text("\n".join([names, *(",".join(map(str, row)) for row in rows)]))
+    page = tmp_path / "page.html"
+    options = ("--method", "mrmr", "-k", 6, "--resamples", 4, "--json", "--report", page)
+    result = run("select", path, "--target", "kind", *options)
+    content = json.loads(result.stdout)
+    lost = [f"'{line['name']}'" for line in content["selected"] if line["frequency"] == 0]
+    assert lost
+    note = f"chosen from all rows, but in none of 4 resamples: {', '.join(lost)}"
+    assert content["notes"][-1] == note
+    assert f"note: {note}" in result.stderr
+    assert "in none of 4 resamples" in page.read_text(encoding="utf-8")
+
+
 def refused(*arguments):
     """The one line that a mistake is answered with."""
     result = run(*arguments)

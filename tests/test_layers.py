@@ -59,6 +59,7 @@ ORDER = (
     "methods._gaussian_criteria",
     "methods._gaussian_search",
     "methods.gaussian",
+    "methods._eigenspaces",
     "methods._laplacian",
     "methods._ssfs",
     "methods._ssfs_options",

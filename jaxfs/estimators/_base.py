@@ -55,7 +55,8 @@ class Selector(SelectorMixin, BaseEstimator):
 
     - `scores_ (d,)`: larger is better. Of methods that choose one after another: 1 for the first,
       falling evenly to 1/k for the last of k, and 0 for those not chosen.
-    - `ranking_ (d,)`: 1 for the best; ties go to the lower index. Those not chosen by methods that
+    - `ranking_ (d,)`: 1 for the best; ties go to the lower index, and where all scores tie a
+      `UserWarning` says so. Those not chosen by methods that
       choose one after another share the rank k + 1.
     - `support_ (d,)`: true for the features selected.
     - `n_features_`: how many they are.
@@ -306,6 +307,9 @@ class ScoringSelector(Selector):
                 f"{type(self).__name__} has no score for {unknown} of {scores.size} features:"
                 f" {self._no_score}"
             )
+        if scores.size > 1 and (scores == scores[0]).all():
+            message = f"{type(self).__name__} gives all {scores.size} features the same score"
+            warnings.warn(f"{message}: their ranks are the order of the columns", stacklevel=5)
         return np.argsort(-scores, stable=True)
 
     _no_score: ClassVar[str] = "their numbers are too large or too small; rescale them"

@@ -93,7 +93,7 @@ class MutualInformation(ScoringSelector):
 
     **Parameters** beside those of `Selector`:
 
-    - `kind`: `"knn"` for features that vary continuously, `"binned"` for those of few values.
+    - `kind`: `"knn"`, by neighbours, or `"binned"`, by tables of counts.
     - `n_neighbors`: for "knn" only; by default 3, or one less than the smallest class has samples,
       if that is fewer.
     - `n_bins`, `binning`: for "binned" only; by default 10 bins of equal `"frequency"`.

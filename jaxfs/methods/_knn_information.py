@@ -3,10 +3,17 @@
 Distances along one feature need no search in space: a sample's k nearest neighbours stand within k
 places of it in sorted order, and the samples within a radius are an interval of that order, found
 by bisection. So a feature costs two sorts (of integers, which XLA sorts fast) and bisections.
+
+Repeated values tie distances. The estimate is then the mean of what it would be if an arbitrarily
+small noise broke the ties, as scikit-learn's noise does once at random. Where the k-th neighbour is
+at distance 0 that mean is known exactly: k and m_i become the numbers of equal samples, itself
+included, which is the rule of Gao et al. (2017).
 """
 
 import functools
+import operator
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +21,27 @@ from jax import lax
 from jax.scipy.special import digamma
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import safe_divide
+from jaxfs._numerics import computed_if, safe_divide
 from jaxfs._order import at, count_leading, first_places, smallest, sort_last
 from jaxfs.methods._bins import map_sorting
 from jaxfs.methods._moments import in_units, moments
+from jaxfs.surrogates._common import varied
 
 # ---- A feature and classes ----------------------------------------------------------------------
+
+
+class _Near(NamedTuple):
+    """Samples class by class, each class by rising value, and their neighbourhoods.
+
+    `radius`: r_i. `own`, `all`: how many are nearer than r_i, itself included, in the class of the
+    sample and in all; `own` only where r_i is not 0. `all_up_to()`: how many are not farther.
+    """
+
+    value: Float[Array, "n"]
+    radius: Float[Array, "n"]
+    own: Int[Array, "n"]
+    all: Int[Array, "n"]
+    all_up_to: Callable[[], Int[Array, "n"]]
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
@@ -29,7 +51,7 @@ def with_classes(
     """Ross's estimate: ψ(N) + ⟨ψ(k_c) − ψ(N_c) − ψ(m_i)⟩, m_i the samples nearer than r_i.
 
     r_i is the distance to the neighbour of number k_c = min(k, N_c − 1) in the class of sample i;
-    classes of one sample are left out.
+    ties of distances are treated by `_tied`. Classes of one sample are left out.
     """
     n = x.shape[0]
     classes = jnp.arange(num_classes, dtype=y.dtype)
@@ -42,18 +64,27 @@ def with_classes(
     group, present = label[by_class], present[by_class]
     psi = _digamma_table(n, x.dtype)
     total = jnp.sum(sizes)
-    of_class = psi[jnp.minimum(k, sizes - 1)] - psi[sizes] + psi[total]
+    neighbors = jnp.minimum(k, sizes - 1)
+    of_class = psi[neighbors] - psi[sizes] + psi[total]
     constant = jnp.sum(sizes.astype(x.dtype) * jnp.where(sizes > 0, of_class, 0))
 
     within = _within_two_classes if num_classes == 2 else _within_classes
+    neighbors = neighbors[jnp.minimum(group, num_classes - 1)]
 
     def one(row):
-        return constant - jnp.sum(jnp.where(present, at(psi, within(row, group, k)), 0))
+        near = within(row, group, k)
+        psi_m = at(psi, near.all)
+        again = (near.value[1:] == near.value[:-1]) & (group[1:] == group[:-1]) & present[1:]
+        psi_m = computed_if(
+            jnp.any(again), lambda: _tied(near, group, neighbors, psi, psi_m), psi_m
+        )
+        return constant - jnp.sum(jnp.where(present, psi_m, 0))
 
     rows = jnp.where(present[None], lax.stop_gradient(x)[by_class].T, jnp.inf)
     sums = map_sorting(one, rows, n)
     known = jnp.all(jnp.isfinite(rows) | ~present[None], axis=1) & (total > 0)
-    return jnp.where(known, jnp.maximum(sums / total.astype(x.dtype), 0), jnp.nan)
+    score = jnp.maximum(sums / total.astype(x.dtype), 0)
+    return jnp.where(known, jnp.where(varied(rows.T, present), score, 0), jnp.nan)
 
 
 def _digamma_table(n: int, dtype) -> Float[Array, "n1"]:
@@ -61,18 +92,21 @@ def _digamma_table(n: int, dtype) -> Float[Array, "n1"]:
     return digamma(jnp.arange(n + 1, dtype=dtype).at[0].set(1)).at[0].set(0)
 
 
-def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> Int[Array, "n"]:
-    """m_i, itself included; samples stand class by class, and those of a class by value."""
+def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
     n = row.shape[0]
     rising = sort_last(row)
     # A class and a place in one integer, whose order is the one we want.
     order = lax.sort(group * n + first_places(rising, row), is_stable=False)
     value = at(rising, order - n * group)
-    radius, _ = _kth_distance(value, group, k)
-    return _count_within(lambda i: at(rising, i), n, value, radius)
+    radius, own = _kth_distance(value, group, k)
+
+    def count(closed: bool = False):
+        return _count_within(lambda i: at(rising, i), n, value, radius, closed=closed)
+
+    return _Near(value, radius, own, count(), lambda: count(closed=True))
 
 
-def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> Int[Array, "n"]:
+def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
     """The same for two classes in three quarters of the time.
 
     With −∞ before and +∞ behind it, a class that is sorted stays where it is; so many equal numbers
@@ -86,18 +120,44 @@ def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) 
     radius, own = _kth_distance(value, group, k)
     both = jnp.concat([zero, one])
 
-    def count_in(c):
-        return _count_within(lambda i: at(both, n * c + i), n, value, radius)
-
     is_one = (group == 1).astype(jnp.int32)
-    # Of equal values there may be more than k, beyond the neighbours: a loop of at most one turn,
-    # for `cond` would take it always under `vmap`. It asks for its state, lest XLA move it out.
-    _, own = lax.while_loop(
-        lambda state: state[0],
-        lambda state: (~state[0], count_in(jnp.where(state[0], is_one, 0))),
-        (jnp.any(radius == 0), own),
-    )
-    return own + count_in(1 - is_one)
+
+    def count_in(c, closed: bool = False):
+        return _count_within(lambda i: at(both, n * c + i), n, value, radius, closed=closed)
+
+    def all_up_to():
+        return count_in(is_one, True) + count_in(1 - is_one, True)
+
+    return _Near(value, radius, own, own + count_in(1 - is_one), all_up_to)
+
+
+def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
+    """The mean of ψ(m_i) over noise that breaks the ties.
+
+    Other samples nearer than r_i are s in the class and S in all; at r_i they are b and B. Noise
+    puts the B in random order, and the neighbour wanted is number k_c − s of the class among them,
+    at a place M: m_i = S + M. The mean of ψ(M) is ψ(k_c − s) + ψ(B + 1) − ψ(b + 1), so that at
+    r_i = 0, where s = S = 0, the answer is exact; elsewhere it is log(S + exp of that), ψ being
+    nearly a logarithm.
+    """
+    value, radius, own, nearer, all_up_to = near
+    n = value.shape[0]
+
+    def count_own(holds):
+        def in_order(i):
+            there = at(group, i)
+            return (there < group) | ((there == group) & holds(at(value, i)))
+
+        return count_leading(in_order, n, value.shape)
+
+    up_to = count_own(lambda other: (other <= value) | (other - value <= radius))
+    own_up_to = up_to - count_own(lambda other: (other < value) & (value - other > radius))
+    up_to = all_up_to()
+    s, all_s = (jnp.where(radius == 0, 0, count - 1) for count in (own, nearer))
+    counts = (neighbors - s, up_to - all_s, own_up_to - s)
+    wanted, at_radius, own_at_radius = (at(psi, jnp.clip(count, 0, n)) for count in counts)
+    mean = jnp.log(all_s.astype(psi.dtype) + jnp.exp(wanted + at_radius - own_at_radius))
+    return jnp.where(up_to - all_s > 2, mean, psi_m)
 
 
 def _kth_distance(
@@ -132,20 +192,22 @@ def _count_within(
     value: Float[Array, "m"],
     radius: Float[Array, "m"],
     ratio=1.0,
+    closed: bool = False,
 ) -> Int[Array, "m"]:
     """How many of n numbers are nearer than a radius to a value; its equals always are.
 
     `pick` gives each value the number that it asks for, of a row in rising order. Distances are
-    `ratio` times the differences.
+    `ratio` times the differences. `closed`: those at the radius count as well.
     """
+    away = operator.gt if closed else operator.ge
 
     def before(i):
         other = pick(i)
-        return (other < value) & (ratio * (value - other) >= radius)
+        return (other < value) & away(ratio * (value - other), radius)
 
     def up_to(i):
         other = pick(i)
-        return (other <= value) | (ratio * (other - value) < radius)
+        return (other <= value) | ~away(ratio * (other - value), radius)
 
     return count_leading(up_to, n, value.shape) - count_leading(before, n, value.shape)
 
@@ -161,6 +223,7 @@ def with_target(
 
     r_i is the distance of sample i to its k-th neighbour by the larger of both differences; m_i and
     m'_i count the samples nearer than r_i along the feature and along the target, itself included.
+    Where r_i is 0, they count its equals, and k is the number of samples equal to it in both.
     """
     n = x.shape[0]
     x, y = lax.stop_gradient((x, y))
@@ -179,13 +242,30 @@ def with_target(
         x_rising = sort_last(jnp.where(present, row, jnp.inf))
         along = _count_within(lambda i: at(x_rising, i), n, row, radius, ratio)
         across = _count_within(lambda i: at(y_rising, i), n, y, radius)
-        return jnp.sum(jnp.where(present, at(psi, along) + at(psi, across), 0))
+        coincide = present & (radius == 0)
+        equals = computed_if(jnp.any(coincide), lambda: _count_equals(row, y, present), along)
+        more = jnp.where(coincide, at(psi, equals) - psi[min(k, n)], 0)
+        return jnp.sum(jnp.where(present, at(psi, along) + at(psi, across) - more, 0))
 
     sums = map_sorting(one, (x.T, ratio), n)
     score = psi[number] + psi[min(k, n)] - sums / number.astype(x.dtype)
     known = jnp.isfinite(scale) & jnp.isfinite(y_scale) & (number > k)
     varies = (scale > 0) & (y_scale > 0)
     return jnp.where(known, jnp.where(varies, jnp.maximum(score, 0), 0), jnp.nan)
+
+
+def _count_equals(
+    x: Float[Array, "n"], y: Float[Array, "n"], present: Bool[Array, "n"]
+) -> Int[Array, "n"]:
+    """How many samples present have the same x and the same y, itself included."""
+    n = x.shape[0]
+    places = jnp.arange(n, dtype=jnp.int32)
+    x, y = jnp.where(present, x, jnp.inf), jnp.where(present, y, jnp.inf)
+    x, y, order = lax.sort((x, y, places), num_keys=2, is_stable=False)
+    new = jnp.append(True, (x[1:] != x[:-1]) | (y[1:] != y[:-1]))
+    first = lax.cummax(jnp.where(new, places, 0))
+    end = lax.cummin(jnp.append(jnp.where(new, places, n)[1:], n), reverse=True)
+    return jnp.zeros(n, jnp.int32).at[order].set(end - first)
 
 
 def _with_scales(

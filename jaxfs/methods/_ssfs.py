@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxfs._medoids import two_medoids
-from jaxfs._numerics import matmul, safe_divide
+from jaxfs._numerics import eps, matmul, safe_divide
 from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.methods._laplacian import sample_eigenvectors
@@ -92,9 +92,15 @@ def analysed(x, present, settings: Settings) -> Spectrum:
         x = size * models.unit_columns(x, present)
     values, vectors = sample_eigenvectors(x, s.num_neighbors, s.num_eigenvectors, present)
     known = known & ~jnp.any(jnp.isnan(values))
-    halves = jax.vmap(two_medoids, in_axes=(1, None), out_axes=1)(vectors, present)
+    halves = jax.vmap(_cut_in_two, in_axes=(1, None), out_axes=1)(vectors, present)
     labels = halves.astype(x.dtype) if s.binary else vectors
     return Spectrum(x, present, values, vectors, halves, labels, known)
+
+
+def _cut_in_two(v: Float[Array, "n"], present: Bool[Array, "n"]) -> Bool[Array, "n"]:
+    """2-medoids of half of the digits: entries that symmetry makes equal fall on one side."""
+    step = jnp.max(jnp.abs(v)) * eps(v.dtype) ** 0.5
+    return two_medoids(jnp.round(safe_divide(v, jnp.broadcast_to(step, v.shape))), present)
 
 
 def resamples(key, present, fraction, settings: Settings) -> Bool[Array, "b n"]:
@@ -167,11 +173,25 @@ def result(
 def _predictability(
     x: Float[Array, "n p"], labels: Bool[Array, "n d"], present: Bool[Array, "n"]
 ) -> Float[Array, "d"]:
-    """The balanced accuracy of a vote of nearest neighbours on each label; 0 if it has one side."""
-    near = nearest_neighbors(x, min(_VOTERS, x.shape[0] - 1), mask=present).indices
-    voters = (near >= 0)[:, :, None]
-    votes = jnp.sum(labels[near] & voters, axis=1)
-    predicted = 2 * votes > jnp.sum(voters, axis=1)
+    """The balanced accuracy of a vote of nearest neighbours on each label; 0 if it has one side.
+
+    Neighbours as far away as the last voter share the votes that are left with it, up to as many
+    again as there are voters.
+    """
+    number = min(_VOTERS, x.shape[0] - 1)
+    near = nearest_neighbors(x, min(2 * number, x.shape[0] - 1), mask=present)
+    known, square = near.indices >= 0, near.squared_distances
+    voters = jnp.minimum(jnp.sum(known, axis=1, keepdims=True), number)
+    last = jnp.take_along_axis(square, jnp.maximum(voters - 1, 0), axis=1)
+    slack = last * eps(x.dtype) ** (2 / 3)  # between rounding and differences of real data
+    nearer = known & (square < last - slack)
+    tied = known & ~nearer & (square <= last + slack)
+    nearer_number, tied_number = (jnp.sum(a, axis=1, keepdims=True) for a in (nearer, tied))
+    side = labels[near.indices]
+    certain, shared = (jnp.sum(side & a[:, :, None], axis=1) for a in (nearer, tied))
+    # certain + (voters − nearer_number) shared / tied_number > voters / 2, in integers
+    votes = certain * tied_number + (voters - nearer_number) * shared
+    predicted = 2 * votes > voters * tied_number
 
     def recall(side):
         side = side & present[:, None]

@@ -31,8 +31,8 @@ def mutual_information_score(
 ) -> Float[Array, "d"]:
     """How much each feature alone tells about the class, I(X_j; Y), in nats.
 
-    "knn", for continuous features: with r_i the distance from sample i to the neighbour of number k
-    in its class, and m_i the samples nearer than r_i in all classes, itself included,
+    "knn", for features of any kind: with r_i the distance from sample i to the neighbour of number
+    k in its class, and m_i the samples nearer than r_i in all classes, itself included,
     ψ(N) + ψ(k) − ⟨ψ(N_c)⟩ − ⟨ψ(m_i)⟩, or 0 if that is negative. It is scikit-learn's
     `mutual_info_classif` without the noise that it adds to the features, and thus without a seed.
     "binned": Σ p_bc log(p_bc / p_b p_c) of the table of bins and classes.
@@ -52,9 +52,11 @@ def mutual_information_score(
     **Returns** `(d,)`, at least 0; larger is better.
 
     **Numerics** 0 for a constant feature. NaN or infinity in a feature make its own score NaN.
-    "knn": equal values count as at distance 0; features of few values score low or 0, where
-    scikit-learn's noise would part them: take "binned". Distances that tie in exact arithmetic may
-    differ by rounding, and float32 data have more ties: some 1e-3 of difference. Classes of k
+    "knn": where values repeat in a class, ψ(k) − ψ(m_i) is its mean over an arbitrarily small noise
+    that breaks the ties: exactly where the k-th neighbour is at distance 0, where k and m_i become
+    the numbers of equal samples (the discrete estimate with its bias removed to first order), else
+    nearly. Distances that tie without equal values may differ by rounding, and float32 data have
+    more ties: some 1e-3 of difference. Classes of k
     samples or fewer raise; under `jit` they use the neighbours they have, and those of one sample
     are left out, as in scikit-learn. "binned": biased upwards by some (num_bins − 1)(C − 1) / 2N,
     for all features alike.
@@ -64,7 +66,8 @@ def mutual_information_score(
     **Cost** "knn": sorts and bisections, O(n log n) a feature. "binned": one sort and O(n C
     num_bins). Memory of a chunk of features.
 
-    **Reference** Ross, *Mutual information between discrete and continuous data sets*, 2014.
+    **Reference** Ross, *Mutual information between discrete and continuous data sets*, 2014; Gao et
+    al., *Estimating mutual information for discrete-continuous mixtures*, 2017.
 
     >>> import jax, jax.numpy as jnp
     >>> x = jax.random.normal(jax.random.key(0), (100, 3))
@@ -109,7 +112,9 @@ def mutual_information_regression_score(
     **Returns** `(d,)`, at least 0; larger is better.
 
     **Numerics** 0 for a constant feature or target. NaN or infinity in a feature make its own score
-    NaN; in the target, all; so do, under `jit`, too few samples.
+    NaN; in the target, all; so do, under `jit`, too few samples. Where the k-th neighbour has the
+    same feature and target, k is the number of such samples and m_i, m'_i those of equal values,
+    itself included (Gao et al., 2017).
 
     **Derivatives** none: a function of ranks and counts.
 

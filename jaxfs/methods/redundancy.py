@@ -61,7 +61,10 @@ def mrmr_select(
     **Numerics** features of relevance 0, constant ones among them, or of none (F needs more samples
     than classes) are never chosen; ties, to rounding, go to the lowest index. In the quotient a
     redundancy counts as at least 0.001, and one whose mean is 1 (a copy of all that was chosen) as
-    infinite: so does the `mrmr-selection` package, whose `mrmr_classif` the defaults are. Any NaN
+    infinite: so does the `mrmr-selection` package, whose `mrmr_classif` the defaults are. A feature
+    that happens to be uncorrelated with the first counts a thousandfold: in data of few values,
+    where correlations can be exactly 0, weak features come second or third and are not chosen again
+    from other samples. Look at their stability, or take "difference" with "mi" for both. Any NaN
     or infinity in `x`: all indices are −1. Every class needs a sample; under `jit` those of labels
     out of range are as if absent.
 

@@ -276,7 +276,7 @@ def _spec_score(x, present, ranking: str, power: int, graph: str, k: int) -> Flo
 @functools.partial(jax.jit, static_argnames=("number", "power", "graph", "k"))
 def _spec_leading(x, present, number: int, power: int, graph: str, k: int) -> Float[Array, "p"]:
     g = _on_graph(x, present, graph, k)
-    eigenvalues, vectors = leading_eigenvectors(g.w, number, present)
+    eigenvalues, vectors = leading_eigenvectors(g.w, x, number, present)
     squares = matmul(vectors.T, safe_sqrt(g.degree) * g.away) ** 2
     phi = jnp.sum((1 - (eigenvalues / 2) ** power)[:, None] * squares, axis=0)
     return g.scores(safe_divide(phi, g.spread + jnp.sum(g.degree) * g.mean**2))
@@ -286,7 +286,7 @@ def _spec_leading(x, present, number: int, power: int, graph: str, k: int) -> Fl
 def _mcfs_score(x, present, number: int, num_nonzero: int, graph: str, k: int):
     x = jnp.where(present[:, None], x, jnp.zeros_like(x))
     w = _affinity(x, present, graph, k)
-    _, u = leading_eigenvectors(w, number, present)
+    _, u = leading_eigenvectors(w, x, number, present)
     root = safe_sqrt(jnp.sum(jnp.where(present[None], w, jnp.zeros_like(w)), axis=1))
     v = safe_divide(u, jnp.broadcast_to(root[:, None], u.shape))
     v = safe_divide(v, jnp.broadcast_to(jnp.linalg.norm(v, axis=0), v.shape))

@@ -75,9 +75,12 @@ def ssfs(
     sum of squared correlations with the kept eigenvectors, scaled to lie below the smallest score
     of the others. A constant feature scores 0. A resample with one side of a label only has no
     model, and does not count; labels without two models are taken last. Duplicate samples are no
-    trouble (see `kernels.self_tuning_affinity`). NaN anywhere among the samples present makes
-    everything NaN, binary labels and `selected` −1, and so does a traced mask that leaves too few
-    samples.
+    trouble (see `kernels.self_tuning_affinity`). Eigenvalues that differ by less than 1.5e-8, or
+    1.5e-5 in float32, count as one, as on a graph in parts; the basis of their space is that of the
+    principal axes of the features in it, the axis that explains most first, so that the order of
+    the samples does not matter (but to the draws of "stability"). NaN anywhere among the samples
+    present makes everything NaN, binary labels and `selected` −1, and so does a traced mask that
+    leaves too few samples.
 
     **Derivatives** none: results are constants.
 

@@ -329,3 +329,10 @@ def test_failed_fit_leaves_the_estimator_as_it_was():
     with pytest.raises(ValueError, match="one class"):
         fitted.fit(X[:, :3], ["a"] * N)
     assert vars(fitted) == before
+
+
+def test_scores_that_all_tie_are_told_of():
+    """The ranking is then that of the columns, which nobody should take for an answer."""
+    x = np.ones((12, 3))
+    with pytest.warns(UserWarning, match="FilterSelector gives all 3 features the same score"):
+        FilterSelector().fit(x, np.arange(12) % 2)

@@ -1,5 +1,7 @@
 """The eigenvectors of a graph: against NumPy, beside padding, and where eigenvalues repeat."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,12 @@ from jaxfs.methods._laplacian import leading_eigenvectors
 from tests.helpers import assert_close, rng
 
 N, K = 12, 4
-leading = jax.jit(leading_eigenvectors, static_argnums=1)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def leading(w, number, present):
+    x = rng(0).normal(size=(len(w), 2)).astype(w.dtype)
+    return leading_eigenvectors(w, x, number, present)
 
 
 def affinity(n: int = N) -> np.ndarray:
@@ -99,3 +106,39 @@ def test_many_samples_are_iterated(monkeypatch):
     got = _laplacian.sample_eigenvectors(x, 2, 3, everyone)
     assert not np.array_equal(got[0], expected[0])
     np.testing.assert_allclose(got[0], expected[0], atol=1e-7)
+
+
+def parts(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of four samples without an edge between them."""
+    x = 0.4 * rng(5).normal(size=(4 * number, 3))
+    group = np.arange(4 * number) // 4
+    w = np.exp(-np.sum((x[:, None] - x[None]) ** 2, axis=-1)) * (group[:, None] == group[None])
+    return w, x + 3 * rng(6).normal(size=(number, 3))[group]
+
+
+def ring() -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues in pairs; of the first the features explain the same, of the others nothing."""
+    t = 2 * np.pi * np.arange(20) / 20
+    x = np.stack([np.cos(t), np.sin(t)], axis=1)
+    return np.exp(-4 * np.sum((x[:, None] - x[None]) ** 2, axis=-1)), x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("graph", "number"), [(parts(6), 3), (parts(6), 6), (parts(15), 2), (ring(), 5)]
+)
+def test_permuted_samples_have_permuted_eigenvectors(graph, number, dtype):
+    """Also where the last one cuts an eigenspace, within the pairs at hand (6) or not (15)."""
+    w, x = (a.astype(dtype) for a in graph)
+    find = jax.jit(leading_eigenvectors, static_argnums=2)
+    n = len(w)
+    values, vectors = map(np.asarray, find(w, x, number, np.ones(n, bool)))
+    degree = w.sum(axis=1)
+    product = vectors - w / np.sqrt(np.outer(degree, degree)) @ vectors
+    tolerance = {"float32": 1e-5, "float64": 1e-13}[dtype]
+    assert np.abs(product - vectors * values).max() < tolerance
+    assert np.abs(vectors.T @ vectors - np.eye(number)).max() < tolerance
+    for seed in range(3):
+        order = rng(seed).permutation(n)
+        again = find(w[order][:, order], x[order], number, np.ones(n, bool))[1]
+        assert_close(again, vectors[order], {"float32": 1e-4, "float64": 1e-9}[dtype])

@@ -260,6 +260,35 @@ def test_defaults():
     assert_close(got.scores, explicit.scores, 1e-12)
 
 
+def six_clusters():
+    """Without an edge between them: five eigenvalues 0, of which three are kept."""
+    centres = 40 * rng(0).normal(size=(6, 1, 8))
+    return (centres + rng(1).normal(size=(6, 6, 8))).reshape(36, 8)
+
+
+def ring():
+    """Eigenvalues in pairs, of which one vector is kept."""
+    t = 2 * np.pi * np.arange(24) / 24
+    return np.stack([np.cos(t), np.sin(t), 0.5 * np.cos(2 * t), 0.2 * np.sin(3 * t)], axis=1)
+
+
+def equal_clusters():
+    one = rng(2).normal(size=(12, 5))
+    return np.concatenate([one, one + np.array([60, 0, 0, 0, 0])])
+
+
+@pytest.mark.parametrize(("x", "k"), [(six_clusters(), 3), (ring(), 1), (equal_clusters(), 2)])
+def test_the_order_of_the_samples_does_not_matter(x, k):
+    """Where eigenvalues repeat, too: their vectors have a basis that the data fix."""
+    score = jax.jit(lambda x: jaxfs.ssfs(KEY, x, num_pseudo_labels=k).scores)
+    expected = score(x)
+    for seed in range(4):
+        assert_close(score(x[rng(seed).permutation(len(x))]), expected, 1e-6)
+    single = score(x.astype("float32"))
+    again = score(x[rng(0).permutation(len(x))].astype("float32"))
+    assert_close(again, single, 1e-3)
+
+
 def test_nan_is_passed_on():
     x = data().copy()
     x[3, 4] = np.nan
