@@ -94,7 +94,7 @@ def scorers(x: np.ndarray, y: np.ndarray):
     def score(q, factor, ridge, use, *, geometry, rank):
         options = {
             "bandwidth": jaxfs.Percentile(q, factor),
-            "ridge": ridge,
+            "ridge": ridge if geometry == "spd" else None,
             "geometry": geometry,
             "rank": rank,
         }
