@@ -47,6 +47,10 @@ Delimiter = Annotated[
     str, typer.Option(help="auto, comma, semicolon, tab, pipe, space or a character.")
 ]
 Decimal = Annotated[str, typer.Option(help="Decimal mark: auto, point or comma.")]
+MaxGB = Annotated[
+    float,
+    typer.Option("--max-gb", min=0, help="Most gigabytes that a file may become, decompressed."),
+]
 Standardize = Annotated[
     bool,
     typer.Option("--standardize", "--standardise", help="Give every feature mean 0, deviation 1."),
@@ -87,9 +91,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **options)
             sys.stdout.flush()
-        except Refusal as refusal:
-            print(f"error: {printable(' '.join(str(refusal).split()), 1000)}", file=sys.stderr)
-            raise typer.Exit(2) from None
+        except (Refusal, MemoryError) as error:
+            raise _refused(error) from None
         except KeyboardInterrupt:
             print("interrupted; nothing was written", file=sys.stderr)
             raise typer.Exit(130) from None
@@ -100,15 +103,21 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise
         except OSError as error:  # a full disk, a folder that may not be read
             where = "" if error.filename is None else f"{error.filename}: "
-            text = printable(f"{where}{error.strerror or error}", 1000)
-            print(f"error: {text}", file=sys.stderr)
-            raise typer.Exit(2) from None
-        except Exception:
+            raise _refused(f"{where}{error.strerror or error}") from None
+        except Exception as error:
+            if str(error).startswith("RESOURCE_EXHAUSTED"):  # as XLA says that memory is out
+                raise _refused(error) from None
             traceback.print_exc()
             print("error: this is a mistake in jaxfs, please report it", file=sys.stderr)
             raise typer.Exit(1) from None
 
     return run
+
+
+def _refused(reason: object) -> typer.Exit:
+    text = " ".join(str(reason).split()) or "there is not enough memory"
+    print(f"error: {printable(text, 1000)}", file=sys.stderr)
+    return typer.Exit(2)
 
 
 def use_cache() -> None:

@@ -10,6 +10,7 @@ import typer
 
 from jaxfs import _arguments as A
 from jaxfs import _files
+from jaxfs._allowance import GIGABYTES
 from jaxfs._arguments import EPILOG, guarded, use_cache
 from jaxfs._columns import Refusal, printable
 from jaxfs._tables import Table, read_table
@@ -36,6 +37,7 @@ def _read(
     header: str,
     delimiter: str,
     decimal: str,
+    max_gb: float,
     quiet: bool,
 ) -> Table:
     table = read_table(
@@ -46,6 +48,7 @@ def _read(
         header=header,
         delimiter=delimiter,
         decimal=decimal,
+        max_gb=max_gb,
     )
     _tell(table.notes, quiet)
     return table
@@ -73,6 +76,7 @@ def select(
     header: A.Header = "auto",
     delimiter: A.Delimiter = "auto",
     decimal: A.Decimal = "auto",
+    max_gb: A.MaxGB = GIGABYTES,
     standardize: A.Standardize = False,
     seed: A.Seed = 0,
     resamples: A.Resamples = None,
@@ -98,7 +102,7 @@ def select(
     _show.check_format(out)
     _pictures.check(plot, report)
     _files.check_outputs((out, plot, report), force=force, source=table)
-    data = _read(table, target, drop, impute, header, delimiter, decimal, quiet)
+    data = _read(table, target, drop, impute, header, delimiter, decimal, max_gb, quiet)
     use_cache()
     choice = _choose.choose(data, plan)
     _tell(choice.notes, quiet)
@@ -114,6 +118,7 @@ def select(
             words |= {"--seed": str(seed), "--dtype": dtype, "--solver": solver}
             words |= {"--resamples": str(number), "--report": str(report)}
             words |= {"--header": header, "--delimiter": delimiter, "--decimal": decimal}
+            words |= {"--max-gb": None if max_gb == GIGABYTES else str(max_gb)}
             flags = ["--standardize"] if standardize else []
             repeated = [("--drop", name) for name in drop or ()]
             repeated += [("--option", text) for text in option or ()]
@@ -161,6 +166,7 @@ def compare(
     header: A.Header = "auto",
     delimiter: A.Delimiter = "auto",
     decimal: A.Decimal = "auto",
+    max_gb: A.MaxGB = GIGABYTES,
     standardize: A.Standardize = False,
     seed: A.Seed = 0,
     dtype: A.Dtype = "auto",
@@ -188,7 +194,7 @@ def compare(
     for plan in plans:  # a mistake in the last one is told before the first starts
         make_estimator(plan)
         _choose.check_target(find_method(plan.method), target)
-    data = _read(table, target, drop, impute, header, delimiter, decimal, quiet)
+    data = _read(table, target, drop, impute, header, delimiter, decimal, max_gb, quiet)
     few, notes = len(data.names), data.notes
     if k is None and few < int(_K):
         number, plans = str(few), [plan._replace(k=str(few)) for plan in plans]

@@ -264,6 +264,7 @@ def test_interrupts_and_bugs_have_their_codes(table, tmp_path, monkeypatch):
         (KeyboardInterrupt(), 130, "interrupted"),
         (RuntimeError("oh"), 1, "please report"),
         (MemoryError("too\nlarge"), 2, "error: too large"),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory"), 2, "error: RESOURCE_EXHAUSTED"),
         (OSError(28, "No space left"), 2, "error: No space left"),
     ):
 
@@ -275,6 +276,14 @@ def test_interrupts_and_bugs_have_their_codes(table, tmp_path, monkeypatch):
         assert result.exit_code == code
         assert words in result.stderr
         assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_may_be_out_anywhere(table, monkeypatch):
+    for module, name in ((_choose, "labels"), (_show, "print_selection"), (_show, "_number")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, mock.Mock(side_effect=MemoryError))
+            command = ("select", table, "-t", "kind", "-m", "anova", "-k", 2)
+            assert refused(*command) == "error: there is not enough memory"
 
 
 def test_staged_files_appear_whole_or_not_at_all(tmp_path):

@@ -106,6 +106,8 @@ ORDER = (
     "estimators.ensemble",
     "estimators._catalogue",
     "_columns",
+    "_allowance",
+    "_matlab",
     "_decimals",
     "_delimited",
     "_containers",
