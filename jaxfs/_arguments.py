@@ -72,6 +72,9 @@ Solver = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="Write the chosen columns and the target as .csv or .tsv.")
 ]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="In --out leave words as they are that spreadsheets may run.")
+]
 Plot = Annotated[Path | None, typer.Option(help="Draw the scores: .png, .svg, .pdf or .jpg.")]
 ReportPath = Annotated[Path | None, typer.Option("--report", help="Write a page: .html.")]
 Resamples = Annotated[
@@ -94,7 +97,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (Refusal, MemoryError) as error:
             raise _refused(error) from None
         except KeyboardInterrupt:
-            print("interrupted; nothing was written", file=sys.stderr)
+            print("interrupted", file=sys.stderr)
             raise typer.Exit(130) from None
         except BrokenPipeError:  # `jaxfs … | head`: whoever read has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -102,8 +105,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort):
             raise
         except OSError as error:  # a full disk, a folder that may not be read
-            where = "" if error.filename is None else f"{error.filename}: "
-            raise _refused(f"{where}{error.strerror or error}") from None
+            where = error.filename or "standard output"  # whose errors have no name
+            raise _refused(f"{where}: {error.strerror or error}") from None
         except Exception as error:
             if str(error).startswith("RESOURCE_EXHAUSTED"):  # as XLA says that memory is out
                 raise _refused(error) from None

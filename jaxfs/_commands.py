@@ -68,6 +68,7 @@ def select(
     method: A.Method = "manifest",
     k: A.Number = "auto",
     out: A.Out = None,
+    raw: A.Raw = False,
     plot: A.Plot = None,
     report: A.ReportPath = None,
     json: A.Json = False,
@@ -97,6 +98,8 @@ def select(
     plan = Plan(method, k, seed, dtype, solver, tuple(option or ()), standardize, verbose)
     make_estimator(plan)
     _choose.check_target(find_method(method), target)
+    if raw and out is None:
+        raise Refusal("--raw is for --out, which is not given")
     if resamples == 1:
         raise Refusal("--resamples must be 0, or at least 2")
     _show.check_format(out)
@@ -110,7 +113,7 @@ def select(
     stability = _choose.resampled(data, plan, choice, number) if number else None
     with _files.Staged(force=force) as staged:
         if out is not None:
-            _show.write_selected(staged.path(out), data, choice.order)
+            _show.write_selected(staged.path(out), data, choice.order, raw=raw)
         if plot is not None:
             _pictures.write_plot(staged.path(plot), data, choice)
         if report is not None:
