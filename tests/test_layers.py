@@ -17,6 +17,7 @@ PACKAGE = "jaxfs"
 ROOT = Path(__file__).parents[1] / PACKAGE
 
 ORDER = (
+    "_fork",
     "_checks",
     "_types",
     "_numerics",
