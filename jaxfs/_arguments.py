@@ -47,6 +47,10 @@ Delimiter = Annotated[
     str, typer.Option(help="auto, comma, semicolon, tab, pipe, space or a character.")
 ]
 Decimal = Annotated[str, typer.Option(help="Decimal mark: auto, point or comma.")]
+MaxGB = Annotated[
+    float,
+    typer.Option("--max-gb", min=0, help="Most gigabytes that a file may become, decompressed."),
+]
 Standardize = Annotated[
     bool,
     typer.Option("--standardize", "--standardise", help="Give every feature mean 0, deviation 1."),
@@ -68,6 +72,9 @@ Solver = Annotated[
 Out = Annotated[
     Path | None, typer.Option(help="Write the chosen columns and the target as .csv or .tsv.")
 ]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="In --out leave words as they are that spreadsheets may run.")
+]
 Plot = Annotated[Path | None, typer.Option(help="Draw the scores: .png, .svg, .pdf or .jpg.")]
 ReportPath = Annotated[Path | None, typer.Option("--report", help="Write a page: .html.")]
 Resamples = Annotated[
@@ -87,11 +94,10 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **options)
             sys.stdout.flush()
-        except Refusal as refusal:
-            print(f"error: {printable(' '.join(str(refusal).split()), 1000)}", file=sys.stderr)
-            raise typer.Exit(2) from None
+        except (Refusal, MemoryError) as error:
+            raise _refused(error) from None
         except KeyboardInterrupt:
-            print("interrupted; nothing was written", file=sys.stderr)
+            print("interrupted", file=sys.stderr)
             raise typer.Exit(130) from None
         except BrokenPipeError:  # `jaxfs … | head`: whoever read has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -99,16 +105,22 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (typer.Exit, typer.Abort):
             raise
         except OSError as error:  # a full disk, a folder that may not be read
-            where = "" if error.filename is None else f"{error.filename}: "
-            text = printable(f"{where}{error.strerror or error}", 1000)
-            print(f"error: {text}", file=sys.stderr)
-            raise typer.Exit(2) from None
-        except Exception:
+            where = error.filename or "standard output"  # whose errors have no name
+            raise _refused(f"{where}: {error.strerror or error}") from None
+        except Exception as error:
+            if str(error).startswith("RESOURCE_EXHAUSTED"):  # as XLA says that memory is out
+                raise _refused(error) from None
             traceback.print_exc()
             print("error: this is a mistake in jaxfs, please report it", file=sys.stderr)
             raise typer.Exit(1) from None
 
     return run
+
+
+def _refused(reason: object) -> typer.Exit:
+    text = " ".join(str(reason).split()) or "there is not enough memory"
+    print(f"error: {printable(text, 1000)}", file=sys.stderr)
+    return typer.Exit(2)
 
 
 def use_cache() -> None:

@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxfs import _fork
+
 
 def fail(name: str, expected: str, got: Any) -> ValueError:
     """The one form of message: `name must be expected, got value`."""
@@ -36,6 +38,7 @@ def array(x: Any, name: str) -> jax.Array:
 
 def _numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
     """`x` before JAX narrows it to 32 bits."""
+    _fork.check()
     if isinstance(x, jax.Array):
         return x
     if isinstance(x, (list, tuple)) and any(map(is_traced, jax.tree.leaves(x))):

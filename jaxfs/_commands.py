@@ -11,6 +11,7 @@ import typer
 
 from jaxfs import _arguments as A
 from jaxfs import _files
+from jaxfs._allowance import GIGABYTES
 from jaxfs._arguments import EPILOG, guarded, use_cache
 from jaxfs._columns import Refusal, printable
 from jaxfs._tables import Table, read_table
@@ -37,6 +38,7 @@ def _read(
     header: str,
     delimiter: str,
     decimal: str,
+    max_gb: float,
     quiet: bool,
 ) -> Table:
     table = read_table(
@@ -47,6 +49,7 @@ def _read(
         header=header,
         delimiter=delimiter,
         decimal=decimal,
+        max_gb=max_gb,
     )
     _tell(table.notes, quiet)
     return table
@@ -66,6 +69,7 @@ def select(
     method: A.Method = "manifest",
     k: A.Number = "auto",
     out: A.Out = None,
+    raw: A.Raw = False,
     plot: A.Plot = None,
     report: A.ReportPath = None,
     json: A.Json = False,
@@ -74,6 +78,7 @@ def select(
     header: A.Header = "auto",
     delimiter: A.Delimiter = "auto",
     decimal: A.Decimal = "auto",
+    max_gb: A.MaxGB = GIGABYTES,
     standardize: A.Standardize = False,
     seed: A.Seed = 0,
     resamples: A.Resamples = None,
@@ -94,12 +99,14 @@ def select(
     plan = Plan(method, k, seed, dtype, solver, tuple(option or ()), standardize, verbose)
     make_estimator(plan)
     _choose.check_target(find_method(method), target)
+    if raw and out is None:
+        raise Refusal("--raw is for --out, which is not given")
     if resamples == 1:
         raise Refusal("--resamples must be 0, or at least 2")
     _show.check_format(out)
     _pictures.check(plot, report)
     _files.check_outputs((out, plot, report), force=force, source=table)
-    data = _read(table, target, drop, impute, header, delimiter, decimal, quiet)
+    data = _read(table, target, drop, impute, header, delimiter, decimal, max_gb, quiet)
     use_cache()
     choice = _choose.choose(data, plan)
     _tell(choice.notes, quiet)
@@ -111,7 +118,7 @@ def select(
         choice = dataclasses.replace(choice, notes=choice.notes + more)
     with _files.Staged(force=force) as staged:
         if out is not None:
-            _show.write_selected(staged.path(out), data, choice.order)
+            _show.write_selected(staged.path(out), data, choice.order, raw=raw)
         if plot is not None:
             _pictures.write_plot(staged.path(plot), data, choice)
         if report is not None:
@@ -119,6 +126,7 @@ def select(
             words |= {"--seed": str(seed), "--dtype": dtype, "--solver": solver}
             words |= {"--resamples": str(number), "--report": str(report)}
             words |= {"--header": header, "--delimiter": delimiter, "--decimal": decimal}
+            words |= {"--max-gb": None if max_gb == GIGABYTES else str(max_gb)}
             flags = ["--standardize"] if standardize else []
             repeated = [("--drop", name) for name in drop or ()]
             repeated += [("--option", text) for text in option or ()]
@@ -166,6 +174,7 @@ def compare(
     header: A.Header = "auto",
     delimiter: A.Delimiter = "auto",
     decimal: A.Decimal = "auto",
+    max_gb: A.MaxGB = GIGABYTES,
     standardize: A.Standardize = False,
     seed: A.Seed = 0,
     dtype: A.Dtype = "auto",
@@ -193,7 +202,7 @@ def compare(
     for plan in plans:  # a mistake in the last one is told before the first starts
         make_estimator(plan)
         _choose.check_target(find_method(plan.method), target)
-    data = _read(table, target, drop, impute, header, delimiter, decimal, quiet)
+    data = _read(table, target, drop, impute, header, delimiter, decimal, max_gb, quiet)
     few, notes = len(data.names), data.notes
     if k is None and few < int(_K):
         number, plans = str(few), [plan._replace(k=str(few)) for plan in plans]

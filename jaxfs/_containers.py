@@ -4,35 +4,23 @@ The libraries that read them are imported when they are needed. Files are data: 
 (pickled objects are refused).
 """
 
+import contextlib
 import importlib
-import math
+import os
 import re
-import zipfile
-import zlib
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jaxfs import _memory
+from jaxfs import _matlab
+from jaxfs._allowance import COPIES, Allowance
 from jaxfs._columns import EXACT, Columns, TableError, listed, numbered, quote
 
-#: What NumPy raises when an archive is none, or is damaged, or holds objects or one bare array.
-_BROKEN = (
-    OSError,
-    ValueError,
-    TypeError,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 #: What pandas calls an index without a name in Parquet.
 _INDEX = re.compile(r"__index_level_\d+__")
-#: The matrix as it stands, as columns, and as what a method takes.
-_COPIES = 3
 #: Arrays so called hold the names of the measurements.
 _NAMES = frozenset({"names", "feature_names", "columns", "var_names", "features"})
 #: Of several matrices, one so called holds the measurements.
@@ -46,15 +34,41 @@ def _need(module: str, package: str, kind: str) -> Any:
         raise TableError(f"reading {kind} needs {package}: pip install '{package}'") from error
 
 
-def parquet(path: Path) -> Columns:
+@contextlib.contextmanager
+def _sound(kind: str) -> Iterator[None]:
+    """A refusal of whatever the bytes make a library raise; its warnings are for programmers."""
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            yield
+        except (TableError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of polars is no `Exception`
+            raise TableError(f"the file is no sound {kind} ({_first_line(error)})") from error
+
+
+@contextlib.contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Polars prints the trace of a panic there, from any thread."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def parquet(path: Path, allowed: Allowance) -> Columns:
     """A Parquet file, by polars."""
     polars = _need("polars", "polars", "Parquet")
-    try:
-        frame = polars.read_parquet(path)
-    except (polars.exceptions.PolarsError, OSError) as error:
-        raise TableError(f"the file is no sound Parquet file ({_first_line(error)})") from error
+    with _sound("Parquet file"), _without_stderr():
+        lazy = polars.scan_parquet(path, glob=False)
+        cells = lazy.select(polars.len()).collect().item() * len(lazy.collect_schema())
+        allowed.check(8 * cells, COPIES)
+        frame = lazy.collect()
     index = [name for name in frame.columns if _INDEX.fullmatch(name)]
-    found = _from_arrays(_polars_columns(frame.drop(index), polars), frame.height)
+    found = _from_arrays(_polars_columns(frame.drop(index), polars), frame.height, allowed)
     if index:
         found.rows = ["/".join(map(str, row)) for row in frame.select(index).iter_rows()]
         found.notes.append("the index that pandas stored names the rows and is no feature")
@@ -82,68 +96,60 @@ def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0][:120] or type(error).__name__
 
 
-def npz(path: Path) -> Columns:
+def npz(path: Path, allowed: Allowance) -> Columns:
     """The one matrix of an `.npz`, or that called `X` or `data`, and vectors of as many entries."""
-    try:
-        # NumPy leaves the file open if it is no archive: it is closed here.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except _BROKEN as e:
-        raise TableError(f"the file is no sound .npz of plain arrays ({_first_line(e)})") from e
-    return _from_named(arrays)
+    # NumPy leaves the file open if it is no archive: it is closed here.
+    with (
+        _sound(".npz of plain arrays"),
+        path.open("rb") as stream,
+        np.load(stream, allow_pickle=False) as file,
+    ):
+        allowed.check(sum(member.file_size for member in file.zip.infolist()))
+        arrays = {name: file[name] for name in file.files}
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):
+                raise TypeError(f"{quote(name)} is no array")
+    return _from_named(arrays, allowed)
 
 
-def mat(path: Path) -> Columns:
-    """A MATLAB file up to version 7.2, by SciPy, under the rules for `.npz`."""
-    scipy_io = _need("scipy.io", "scipy", ".mat")
-    try:
-        content = scipy_io.loadmat(path, chars_as_strings=True)
-    except NotImplementedError as error:
-        raise TableError("the file is MATLAB 7.3: save it again with '-v7'") from error
-    except Exception as error:  # the reader raises whatever the bytes make it stumble over
-        raise TableError(f"the file is no sound MATLAB file ({_first_line(error)})") from error
-    arrays = {name: _dense(value) for name, value in content.items() if name[:2] != "__"}
-    return _from_named({name: _cells(value) for name, value in arrays.items()})
+def mat(path: Path, allowed: Allowance) -> Columns:
+    """A MATLAB file up to version 7.2, under the rules for `.npz`."""
+    with _sound("MATLAB file"):
+        try:
+            if _matlab.is_level_5(path):
+                arrays = _matlab.read(path, allowed)
+            else:
+                content = _need("scipy.io", "scipy", ".mat of version 4").loadmat(path)
+                arrays = {k: _dense(a, allowed) for k, a in content.items() if k[:2] != "__"}
+        except NotImplementedError as error:
+            raise TableError("the file is MATLAB 7.3: save it again with '-v7'") from error
+    return _from_named(arrays, allowed)
 
 
-def _dense(array: Any) -> Any:
+def _dense(array: Any, allowed: Allowance) -> Any:
     """A sparse matrix with its zeros, if there is room for them; anything else as it is."""
     if not hasattr(array, "toarray"):
         return array
-    need, free = 8 * _COPIES * math.prod(array.shape), _memory.free()
-    if need > free:
-        n, d = array.shape
-        raise TableError(
-            f"with its zeros the sparse matrix of {n} rows and {d} columns needs about "
-            f"{_memory.readable(need)}, and {_memory.readable(free)} are free: keep fewer columns"
-        )
+    allowed.check_sparse(*array.shape)
     return array.toarray()
 
 
-def _cells(array: Any) -> np.ndarray:
-    """MATLAB's cell arrays of words as arrays of strings; anything else as it is."""
-    array = np.asarray(array)
-    if array.dtype == object:
-        words = [np.asarray(cell).ravel() for cell in array.ravel()]
-        if all(word.dtype.kind == "U" and word.size <= 1 for word in words):
-            flat = ["".join(word.tolist()) for word in words]
-            return np.array(flat, dtype=str).reshape(array.shape)
-    return array
-
-
-def h5ad(path: Path) -> Columns:
+def h5ad(path: Path, allowed: Allowance) -> Columns:
     """An annotated matrix: `X` with the names of its variables; columns of `obs` may be targets."""
     anndata = _need("anndata", "anndata", ".h5ad")
-    try:
+    h5py = _need("h5py", "anndata", ".h5ad")  # which anndata reads with
+    with _sound(".h5ad"):
+        with h5py.File(path) as file:
+            sizes: list[int] = []
+            file.visititems(lambda _, item: sizes.append(getattr(item, "nbytes", 0)))
+        allowed.check(sum(sizes))
         data = anndata.read_h5ad(path)
-    except Exception as error:  # HDF5 errors of many types
-        raise TableError(f"the file is no sound .h5ad ({_first_line(error)})") from error
     if data.X is None:
         raise TableError("the file holds no matrix X")
-    x = np.asarray(_dense(data.X))
+    x = np.asarray(_dense(data.X, allowed))
     columns = [(str(name), x[:, j]) for j, name in enumerate(data.var_names)]
     extra = [(str(name), _annotation(data.obs[name])) for name in data.obs.columns]
-    found = _from_arrays([*columns, *extra], x.shape[0], extra=len(columns))
+    found = _from_arrays([*columns, *extra], x.shape[0], allowed, extra=len(columns))
     found.rows = [str(name) for name in data.obs_names]
     return found
 
@@ -156,7 +162,7 @@ def _annotation(series: Any) -> np.ndarray:
     return np.array([None if m else str(v) for v, m in zip(array, missing, strict=True)], object)
 
 
-def _from_named(arrays: dict[str, np.ndarray]) -> Columns:
+def _from_named(arrays: dict[str, np.ndarray], allowed: Allowance) -> Columns:
     matrices = {
         name: a for name, a in arrays.items() if a.ndim == 2 and a.dtype.kind in "fiub" and a.size
     }
@@ -182,12 +188,13 @@ def _from_named(arrays: dict[str, np.ndarray]) -> Columns:
         elif flat.size == n and flat.dtype.kind in "fiubU":
             extra.append((name, flat))
     columns = [(label, x[:, j]) for j, label in enumerate(names or numbered(d))]
-    return _from_arrays([*columns, *extra], n, named=names is not None, extra=d)
+    return _from_arrays([*columns, *extra], n, allowed, named=names is not None, extra=d)
 
 
 def _from_arrays(
     columns: Iterable[tuple[str, np.ndarray]],
     n: int,
+    allowed: Allowance,
     *,
     named: bool = True,
     extra: int | None = None,
@@ -197,7 +204,9 @@ def _from_arrays(
     names = [name for name, _ in columns]
     if not columns or n == 0:
         raise TableError("the table is empty")
-    values = np.full((n, len(columns)), np.nan, order="F")
+    d = len(columns)
+    allowed.check_memory(8 * n * d, COPIES, f"a table of {n} rows and {d} columns")
+    values = np.full((n, d), np.nan, order="F")
     texts: dict[int, list[str | None]] = {}
     inexact, odd = [], []
     for j, (name, array) in enumerate(columns):

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from jaxfs import _columns, _decimals
+from jaxfs._allowance import PART, Allowance
 from jaxfs._columns import Columns, TableError, listed, numbered, plural
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
@@ -25,6 +26,8 @@ _BOMS = (
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
 )
+#: Long numbers take nine times the bytes of their text until they are read, short ones up to 17.
+_COPIES = 9
 #: How many records are looked at to find the delimiter.
 _SAMPLE = 20
 #: So many numbers that only grow (wavelengths, times) or that all differ (numbered genes) may be
@@ -34,6 +37,7 @@ _MANY = 8
 
 def read(
     path: Path,
+    allowed: Allowance,
     *,
     delimiter: str = "auto",
     header: str = "auto",
@@ -44,6 +48,7 @@ def read(
 
     **Arguments**
 
+    - `allowed`: how large the text may be.
     - `delimiter`: `"auto"`, a character, or `comma`, `semicolon`, `tab`, `pipe`, `space`.
     - `header`: `"yes"`, `"no"` or `"auto"`: the first row holds names if a name of `wanted` is in
       it, or if it holds no number, or if text in it stands above numbers. A first row of numbers
@@ -53,7 +58,7 @@ def read(
       apart are refused between semicolons, as German writes both.
     - `wanted`: names the caller will ask for.
     """
-    text, notes = _decode(path)
+    text, notes = _decode(path, allowed)
     mark = DELIMITERS.get(delimiter, delimiter)
     if mark == "auto":
         mark = "\t" if ".tsv" in path.suffixes else _detect(text)
@@ -83,14 +88,17 @@ def read(
     return _columns.from_strings(columns, names, named=named, notes=notes)
 
 
-def _decode(path: Path) -> tuple[str, list[str]]:
+def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
     """The text of a file, and a note if its encoding had to be guessed."""
-    data = path.read_bytes()
     if path.suffix.lower() == ".gz":
         try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, ValueError, zlib.error) as error:
+            with gzip.open(path) as stream:
+                data = allowed.gather(iter(lambda: stream.read(PART), b""), _COPIES)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(f"the file is no sound gzip file ({error})") from error
+    else:
+        allowed.check(allowed.stored, _COPIES)
+        data = path.read_bytes()
     encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
     notes = []
     try:

@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
-from jaxfs._columns import Refusal, quote
+from jaxfs._columns import Refusal, printable, quote
+
+#: Files that are being written, which an interrupt removes.
+pending: list[Path] = []
 
 
 def cache_folder() -> Path | None:
@@ -79,6 +82,7 @@ class Staged:
         except OSError as error:
             raise Refusal(f"{quote(final)} cannot be written: {error.strerror}") from error
         os.close(handle)
+        pending.append(Path(name))
         self._pending.append((Path(name), final))
         return Path(name)
 
@@ -89,6 +93,10 @@ class Staged:
         trace: TracebackType | None,
     ) -> None:
         try:
+            if isinstance(error, OSError) and self._pending:  # the system names no file then
+                final = self._pending[-1][1]
+                reason = error.strerror or error
+                raise Refusal(f"'{printable(final, 500)}' cannot be written: {reason}") from error
             if kind is None:
                 for _, final in self._pending:
                     _check_absent(final, self._force)
@@ -98,6 +106,7 @@ class Staged:
             for temporary, _ in self._pending:
                 with contextlib.suppress(OSError):
                     temporary.unlink(missing_ok=True)
+                pending.remove(temporary)
 
     def _place(self, temporary: Path, final: Path) -> None:
         temporary.chmod(0o666 & ~_umask())  # made readable for its owner alone

@@ -1,4 +1,4 @@
-"""How much memory this process may still take: of the machine, and of its container; no JAX."""
+"""How much memory this process may still take, by machine, container and limits; no JAX."""
 
 import math
 import os
@@ -11,7 +11,22 @@ _VERSION_1 = "memory.limit_in_bytes", "memory.usage_in_bytes"
 
 def free() -> float:
     """Bytes that are free; infinite where that is not known."""
-    return min(_of_machine(), of_container())
+    return min(_of_machine(), of_container(), _of_process())
+
+
+def _of_process() -> float:
+    """Bytes that the limit of the address space leaves (`ulimit -v`)."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return math.inf
+        with open("/proc/self/statm", encoding="ascii") as file:
+            taken = int(file.read().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError, ValueError):  # no such limits, or no such file
+        return math.inf
+    return float(max(0, limit - taken))
 
 
 def _of_machine() -> float:

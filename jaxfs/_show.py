@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxfs._choose import Choice, class_name, plain
-from jaxfs._columns import Refusal, printable
+from jaxfs._columns import Refusal, is_number, printable
 from jaxfs._compare import Comparison
 from jaxfs._plan import Plan, make_estimator, parameters
 from jaxfs._tables import Table
@@ -21,6 +21,8 @@ from jaxfs.resample import Stability
 
 #: Formats of `--out`, and what stands between their cells.
 _MARKS = {".csv": ",", ".tsv": "\t"}
+#: What formulas begin with, in letters of half and of full width.
+_FORMULA = tuple("=+-@＝＋－＠")
 #: At most so many features are printed and drawn.
 _SHOWN = 50
 
@@ -202,20 +204,28 @@ def check_format(path: Path | None, option: str = "--out") -> None:
         raise Refusal(f"{option} must end in {' or '.join(_MARKS)}, got '{printable(path.name)}'")
 
 
-def write_selected(path: Path, table: Table, order: Iterable[int]) -> None:
-    """Row names if any, the chosen features from the best on, the target; numbers exactly."""
+def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool = False) -> None:
+    """Row names if any, the chosen features from the best on, the target; numbers exactly.
+
+    Words that a spreadsheet would take for a formula get an apostrophe in front, unless `raw`.
+    """
     order = list(order)
     head = [table.names[j] for j in order]
     columns: list[Sequence[Any]] = [list(map(repr, table.values[:, j].tolist())) for j in order]
+    word = str if raw else _inert
     if table.rows is not None:
-        head, columns = ["", *head], [table.rows, *columns]
+        head, columns = ["", *head], [list(map(word, table.rows)), *columns]
     if table.target is not None:
-        head, columns = (
-            [*head, str(table.target_name)],
-            [*columns, list(map(class_name, table.target))],
-        )
+        head = [*head, str(table.target_name)]
+        columns = [*columns, [word(class_name(value)) for value in table.target]]
     text = io.StringIO()
     writer = csv.writer(text, delimiter=_MARKS[path.suffix.lower()], lineterminator="\n")
-    writer.writerow(head)
+    writer.writerow(map(word, head))
     writer.writerows(zip(*columns, strict=True))
     path.write_text(text.getvalue(), encoding="utf-8", newline="")
+
+
+def _inert(cell: str) -> str:
+    """`cell` as a spreadsheet shows it and does not run it; numbers stay as they are."""
+    runs = cell.startswith(_FORMULA) or (cell[:1] < " " and cell != "")
+    return f"'{cell}" if runs and not is_number(cell) else cell

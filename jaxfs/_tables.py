@@ -13,10 +13,11 @@ from typing import NoReturn
 import numpy as np
 
 from jaxfs import _containers, _delimited, _naming
+from jaxfs._allowance import GIGABYTES, Allowance
 from jaxfs._columns import Columns, TableError, is_none, is_number, listed, plural, quote
 
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".data", ".tab")
-_BINARY: dict[str, Callable[[Path], Columns]] = {
+_BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
     ".parquet": _containers.parquet,
     ".pq": _containers.parquet,
     ".npz": _containers.npz,
@@ -68,6 +69,7 @@ def read_table(
     header: str = "auto",
     delimiter: str = "auto",
     decimal: str = "auto",
+    max_gb: float = GIGABYTES,
 ) -> Table:
     """Read a table by the ending of its name: CSV, TSV, Parquet, `.npz`, `.mat` or `.h5ad`.
 
@@ -78,6 +80,7 @@ def read_table(
     - `impute`: `"median"` puts the column's median where a feature is missing, `"drop"` removes the
       rows where a feature or the target is. Otherwise missing values are refused.
     - `header`, `delimiter`, `decimal`: see `_delimited.read`.
+    - `max_gb`: most gigabytes that a file may become when it is decompressed.
 
     **Returns** a `Table`, or raises `TableError`, a `ValueError` of one line.
 
@@ -91,7 +94,7 @@ def read_table(
     wanted = [
         name for name in (target, *drop) if name is not None and not _naming.is_position(name)
     ]
-    columns = _read(path, header, delimiter, decimal, wanted)
+    columns = _read(path, header, delimiter, decimal, wanted, max_gb)
     if columns.extra is None:
         columns.extra = len(columns.names)
     rows_at = _naming.row_names(columns, target, drop)
@@ -111,7 +114,9 @@ def read_table(
     return table
 
 
-def _read(path: Path, header: str, delimiter: str, decimal: str, wanted: list[str]) -> Columns:
+def _read(
+    path: Path, header: str, delimiter: str, decimal: str, wanted: list[str], max_gb: float
+) -> Columns:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = suffixes[-1] if suffixes else ""
     if kind not in _TEXT and kind not in _BINARY:
@@ -120,10 +125,11 @@ def _read(path: Path, header: str, delimiter: str, decimal: str, wanted: list[st
     try:
         if not path.is_file():
             raise TableError(f"{quote(path)} is {'a folder' if path.is_dir() else 'no file'}")
+        allowed = Allowance.of(path, max_gb)
         if kind in _BINARY:
-            return _BINARY[kind](path)
+            return _BINARY[kind](path, allowed)
         options = {"header": header, "delimiter": delimiter, "decimal": decimal}
-        return _delimited.read(path, wanted=wanted, **options)
+        return _delimited.read(path, allowed, wanted=wanted, **options)
     except OSError as error:
         raise TableError(f"{quote(path)} cannot be read: {error.strerror or error}") from error
 
@@ -270,7 +276,7 @@ def _keys(values: np.ndarray, names: Sequence[str]) -> list[str]:
     """Notes of features that may be keys of the rows, which sorted tables make predictive."""
     counting, different = [], []
     for name, column in zip(names, values.T, strict=True):
-        if len(column) < 3 or (column != np.round(column)).any():
+        if len(column) < 3 or not np.isfinite(column).all() or (column != np.round(column)).any():
             continue
         steps = np.diff(column)
         if column[0] in (0, 1) and (steps == 1).all():

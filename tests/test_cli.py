@@ -1,10 +1,15 @@
 """The command in process: answers, files, exit codes, and one line for every mistake."""
 
+import csv
 import dataclasses
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -16,7 +21,9 @@ from jaxfs._columns import Refusal
 from jaxfs._commands import app
 from jaxfs._tables import Table, read_table
 from jaxfs.estimators._catalogue import METHODS
+from tests.helpers import thorough
 
+ROOT = Path(__file__).parents[1]
 ROWS, FEATURES = 30, 6
 
 
@@ -247,6 +254,7 @@ MISTAKES = {
     ("--resamples", "1"): "--resamples",
     ("--impute", "mean"): "impute must be",
     ("-m", "rrelieff"): "needs a target that is a number",
+    ("--raw", ""): "--raw is for --out",
     ("-t", "a"): "needs classes; 'a' has 30 values in 30 rows (for numbers: ",
 }
 
@@ -256,7 +264,7 @@ def test_mistakes_take_one_line(table, options):
     given = {"-t": "kind", "-m": "anova"}
     given |= dict([options])
     extra = ("--drop", "kind") if given["-t"] == "a" else ()
-    words = [part for pair in given.items() for part in pair]
+    words = [part for pair in given.items() for part in pair if part]
     assert MISTAKES[options] in refused("select", table, *words, *extra)
 
 
@@ -294,7 +302,8 @@ def test_interrupts_and_bugs_have_their_codes(table, tmp_path, monkeypatch):
         (KeyboardInterrupt(), 130, "interrupted"),
         (RuntimeError("oh"), 1, "please report"),
         (MemoryError("too\nlarge"), 2, "error: too large"),
-        (OSError(28, "No space left"), 2, "error: No space left"),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory"), 2, "error: RESOURCE_EXHAUSTED"),
+        (OSError(28, "No space left"), 2, "error: standard output: No space left"),
     ):
 
         def fail(*_, error=error):
@@ -305,6 +314,106 @@ def test_interrupts_and_bugs_have_their_codes(table, tmp_path, monkeypatch):
         assert result.exit_code == code
         assert words in result.stderr
         assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_may_be_out_anywhere(table, monkeypatch):
+    for module, name in ((_choose, "labels"), (_show, "print_selection"), (_show, "_number")):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, mock.Mock(side_effect=MemoryError))
+            command = ("select", table, "-t", "kind", "-m", "anova", "-k", 2)
+            assert refused(*command) == "error: there is not enough memory"
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_words_that_spreadsheets_would_run(tmp_path, raw):
+    """Words get an apostrophe; numbers, negative ones too, stay numbers."""
+    path, out = tmp_path / "t.csv", tmp_path / "o.tsv"
+    rows = [["=A1", "-2.5", "-1", "@u"], ["x=1", "3", "5", "-1"]]
+    rows += [["-7", "-4", "2", "@u"], ["\rr", "8", "-9", "-1"]]
+    lines = [["", "+a", "=cmd|' /C calc'!A0", "-kind"], *rows]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    options = ("-t", "-kind", "-m", "variance", "-k", 2, "--out", out, "--header", "yes")
+    result = run("select", path, *options, *(["--raw"] if raw else []))
+    assert result.exit_code == 0, result.output
+    with out.open(newline="") as file:
+        head, *body = csv.reader(file, delimiter="\t")
+    mark = "" if raw else "'"
+    assert head == ["", f"{mark}=cmd|' /C calc'!A0", f"{mark}+a", f"{mark}-kind"]
+    assert [row[0] for row in body] == [f"{mark}=A1", "x=1", "-7", "r"]
+    assert [float(row[2]) for row in body] == [-2.5, 3, -4, 8]
+    assert [row[3] for row in body] == [f"{mark}@u", "-1", f"{mark}@u", "-1"]
+    assert [_show._inert(cell) for cell in ("\tx", "\r=1", "＝1", "", "-1e5", "1-2")] == [
+        "'\tx",
+        "'\r=1",
+        "'＝1",
+        "",
+        "-1e5",
+        "1-2",
+    ]
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    final = tmp_path / "o.csv"
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with (
+            pytest.raises(Refusal, match=r"o\.csv' cannot be written: File too large"),
+            _files.Staged(force=False) as staged,
+        ):
+            staged.path(final).write_text("x" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+    assert _files.pending == []
+
+
+def loaded(process, folder):
+    """Whether JAX is being imported, which takes a second more."""
+    return "jaxlib" in Path(f"/proc/{process.pid}/maps").read_text()
+
+
+def compiling(process, folder):
+    return "Compiling" in (folder / "log").read_text()
+
+
+def writing(process, folder):
+    return len(list(folder.glob(".o-*"))) > 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
+@pytest.mark.parametrize(
+    "moment", [loaded, *(pytest.param(late, marks=thorough) for late in (compiling, writing))]
+)
+def test_interrupts_at_any_moment(table, tmp_path, moment):
+    """A real signal to a real process: one line, exit code 130, nothing left behind."""
+    code = "import signal as s; s.signal(s.SIGINT, s.default_int_handler); "
+    code += "import jaxfs_command; jaxfs_command.main()"
+    options = ("-t", "kind", "-m", "anova", "-k", "2", "--plot", str(tmp_path / "o.png"))
+    logged = {"JAX_LOG_COMPILES": "1"} if moment is compiling else {}
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, "select", str(table), *options],
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | logged,
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        end = time.monotonic() + 120
+        while process.poll() is None and not moment(process, tmp_path) and time.monotonic() < end:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait()
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[-1] == "interrupted"
+    assert len(lines) == 1 or moment is compiling
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
 def test_staged_files_appear_whole_or_not_at_all(tmp_path):

@@ -3,11 +3,19 @@
 A table is drawn as a grid of cells, spoilt, written, and now and then spoilt again as text. The
 oracle reads the final text by plain splitting, knows the delimiter, converts by exact fractions,
 and computes the analysis of variance in them; it shares no code with jaxfs.
+
+Binary files are spoilt byte by byte, also inside their compressed parts, where checksums would
+otherwise catch everything: 100 of them, and 1000 in `make test-all`.
 """
 
+import gzip
+import io
 import itertools
 import json
 import math
+import os
+import zipfile
+import zlib
 from decimal import Decimal
 from fractions import Fraction
 
@@ -234,3 +242,138 @@ def test_malformed_tables(folder):
     # Neither half of the promise was tested on nothing.
     assert seen["answers"] > 100
     assert seen["refusals"] > 200
+
+
+# ---- Binary files -------------------------------------------------------------------------------
+
+VALUES = np.random.default_rng(0).normal(size=(ROWS, FEATURES))
+LABELS = np.arange(ROWS) % 2
+FIELDS = [b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", bytes(4), b"\x80\x00\x00\x00"]
+
+
+@st.composite
+def damage(draw, content):
+    """`content` with up to three bytes or fields changed, added or cut off."""
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(content)))
+        kind = draw(st.sampled_from(["bit", "field", "more", "less", "end"]))
+        after = content[at + 1 :]
+        if kind == "bit" and at < len(content):
+            new = bytes([content[at] ^ 1 << draw(st.integers(0, 7))])
+        elif kind == "field":
+            new, after = draw(st.sampled_from(FIELDS)), content[at + 4 :]
+        elif kind == "more":
+            new, after = draw(st.binary(min_size=1, max_size=8)), content[at:]
+        elif kind == "less":
+            new, after = b"", content[at + draw(st.integers(1, 8)) :]
+        else:
+            new, after = b"", b""
+        content = content[:at] + new + after
+    return content
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def npz(x, y):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", x)
+        archive.writestr(f"{TARGET}.npy", y)
+    return stream.getvalue()
+
+
+def mat(compressed=False):
+    stream = io.BytesIO()
+    words = np.array(["a", "b", "c"], dtype=object)
+    content = {"X": VALUES, TARGET: LABELS, "names": words}
+    pytest.importorskip("scipy.io").savemat(stream, content, do_compression=compressed)
+    return stream.getvalue()
+
+
+def mat_elements(content):
+    """The header of a MATLAB file, and its elements."""
+    parts, rest = [content[:128]], content[128:]
+    while rest:
+        size = 8 + int.from_bytes(rest[4:8], "little")
+        parts, rest = [*parts, rest[:size]], rest[size:]
+    return parts
+
+
+def deflated(element):
+    packed = zlib.compress(element)
+    return (15).to_bytes(4, "little") + len(packed).to_bytes(4, "little") + packed
+
+
+def parquet(compression):
+    stream = io.BytesIO()
+    columns = {"a": VALUES[:, 0], "b": VALUES[:, 1], "c": VALUES[:, 2], TARGET: ["u", "v"] * 3}
+    frame = pytest.importorskip("polars").DataFrame(columns)
+    frame.write_parquet(stream, compression=compression)
+    return stream.getvalue()
+
+
+TEXT = "\n".join(
+    ["a,b,c,kind", *(f"{a},{b},{c},{k}" for (a, b, c), k in zip(VALUES, "uvuvuv", strict=True))]
+).encode()
+
+
+@st.composite
+def binary_files(draw):
+    """`(name, content)`."""
+    kind = draw(st.sampled_from(["npz", "npy", "gz", "mat", "mat element", "parquet"]))
+    if kind == "npz":
+        return "t.npz", draw(damage(npz(npy(VALUES), npy(LABELS))))
+    if kind == "npy":  # inside a sound archive
+        return "t.npz", npz(draw(damage(npy(VALUES))), npy(LABELS))
+    if kind == "gz":
+        if draw(st.booleans()):
+            return "t.csv.gz", gzip.compress(draw(damage(TEXT)))
+        return "t.csv.gz", draw(damage(gzip.compress(TEXT)))
+    if kind == "mat":
+        return "t.mat", draw(damage(mat(draw(st.booleans()))))
+    if kind == "mat element":  # inside sound compression
+        header, *elements = mat_elements(mat())
+        at = draw(st.integers(0, len(elements) - 1))
+        elements[at] = draw(damage(elements[at]))
+        return "t.mat", header + b"".join(map(deflated, elements))
+    compression = draw(st.sampled_from(["uncompressed", "zstd", "snappy"]))
+    return "t.parquet", draw(damage(parquet(compression)))
+
+
+binary_seen = {0: 0, 2: 0}
+
+
+@settings(
+    max_examples=100 if os.environ.get("JAXFS_TEST_ALL", "0") == "0" else 1000,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(drawn=binary_files())
+def check_binary_file(folder, capfd, drawn):
+    name, content = drawn
+    path = folder / name
+    path.write_bytes(content)
+    options = ["--target", TARGET, "--method", "anova", "-k", "1", "--json"]
+    result = CliRunner().invoke(app, ["select", str(path), *options])
+    assert result.exit_code in binary_seen, result.output
+    binary_seen[result.exit_code] += 1
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("note: ")]
+    if result.exit_code == 2:
+        assert result.stdout == ""
+        assert [line[:6] for line in lines] == ["error:"]
+        assert lines[0].isprintable()
+    else:
+        assert lines == []
+        assert len(json.loads(result.stdout)["selected"]) == 1
+    assert capfd.readouterr() == ("", "")  # nothing from the libraries underneath
+
+
+def test_damaged_binary_files(folder, capfd):
+    check_binary_file(folder, capfd)
+    assert binary_seen[0] > 5
+    assert binary_seen[2] > 50

@@ -110,6 +110,48 @@ def test_a_process_that_dies_is_quoted_at_once(tmp_path):
     assert time.monotonic() - start < 30
 
 
+FOREVER = """
+import sys, jax, numpy as np
+address, rank = sys.argv[1:]
+jax.distributed.initialize(address, 2, int(rank), heartbeat_timeout_seconds=10)
+from jaxfs.distributed import sharded_gc_select
+mesh = jax.make_mesh((2,), ("data",))
+x, y = np.random.default_rng(0).normal(size=(64, 200)), np.arange(64) % 2
+while True:
+    chosen = sharded_gc_select(x, y, 100, num_classes=2, mesh=mesh, axis="data")
+    jax.block_until_ready(chosen)
+    print("chosen", flush=True)
+"""
+
+
+@thorough
+@pytest.mark.parametrize("lost", [1, 0])
+def test_a_lost_process_is_told_of(tmp_path, lost):
+    """Killed while both compute together; 30 s is what the documentation promises."""
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    logs, running = [tmp_path / "0.log", tmp_path / "1.log"], []
+    address = f"127.0.0.1:{free_port()}"
+    for rank, log in enumerate(logs):
+        command = [sys.executable, "-c", FOREVER, address, str(rank)]
+        with log.open("w") as out:
+            running.append(subprocess.Popen(command, env=environment, stdout=out, stderr=out))
+    try:
+        end = time.monotonic() + 180
+        while any(log.read_text().count("chosen") < 2 for log in logs):
+            assert time.monotonic() < end, logs[0].read_text() + logs[1].read_text()
+            assert all(process.poll() is None for process in running), logs[0].read_text()
+            time.sleep(0.1)
+        running[lost].kill()
+        assert running[1 - lost].wait(30) != 0
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    words = logs[1 - lost].read_text()
+    reasons = ("Connection closed by peer", "heartbeat timeout", "Socket closed")
+    assert any(reason in words for reason in reasons), words
+
+
 # ---- Many data sets -----------------------------------------------------------------------------
 
 

@@ -166,3 +166,15 @@ def test_nothing_else_calls_them():
                 assert not ast.unparse(node.value).endswith("linalg"), f"{path}:{node.lineno}"
             if isinstance(node, ast.ImportFrom):
                 assert node.module not in ("jax.scipy.linalg", "jax.lax.linalg"), path
+
+
+@helpers.thorough
+def test_calls_repeat_bit_by_bit():
+    """A few of the calls of the benchmark, with two BLAS threads, two at a time."""
+    command = [sys.executable, "-m", "benchmarks.precision.repeatability", "20"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("differing  0.00") == 12

@@ -17,6 +17,7 @@ PACKAGE = "jaxfs"
 ROOT = Path(__file__).parents[1] / PACKAGE
 
 ORDER = (
+    "_fork",
     "_checks",
     "_types",
     "_numerics",
@@ -109,6 +110,8 @@ ORDER = (
     "estimators.ensemble",
     "estimators._catalogue",
     "_columns",
+    "_allowance",
+    "_matlab",
     "_decimals",
     "_delimited",
     "_containers",

@@ -2,6 +2,7 @@
 
 import gzip
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -269,22 +270,101 @@ def test_npz(tmp_path):
         read_table(path)
 
 
-def test_mat(tmp_path, monkeypatch):
+@pytest.mark.parametrize("compressed", [False, True])
+def test_mat(tmp_path, monkeypatch, compressed):
     io, sparse = pytest.importorskip("scipy.io"), pytest.importorskip("scipy.sparse")
     path = tmp_path / "t.mat"
     names = np.array(["p", "long name"], dtype=object)
+    other = {"s": {"a": 1}, "z": X[:2] + 1j, "mixed": np.array([1, "a"], dtype=object)}
     for x in (X, sparse.csc_array(X), X.astype("uint8")):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            io.savemat(path, {"X": x, "Y": np.array([[1], [2], [1]]), "names": names})
+            content = {"X": x, "Y": np.array([[1], [2], [1]]), "names": names}
+            io.savemat(path, content | other, do_compression=compressed)
         table = read_table(path, target="Y")
         assert table.names == ["p", "long name"]
         np.testing.assert_array_equal(table.values, X)
         np.testing.assert_array_equal(table.target, [1, 2, 1])
-    io.savemat(path, {"X": sparse.csc_array(X)})
-    monkeypatch.setattr(_memory, "free", lambda: 100.0)
-    with pytest.raises(TableError, match="3 rows and 2 columns needs about 144 B, and 100 B"):
+    io.savemat(path, {"X": X, "kind": np.array(["u ", "vé", "w "])}, do_compression=compressed)
+    assert list(read_table(path, target="kind").target) == ["u ", "vé", "w "]
+    io.savemat(path, {"X": X, "y": np.array([[1, 2, 1]])}, format="4")
+    np.testing.assert_array_equal(read_table(path, target="y").values, X)
+    io.savemat(path, {"X": sparse.csc_array((30, 20))})
+    monkeypatch.setattr(_memory, "free", lambda: 5000.0)
+    with pytest.raises(TableError, match=r"30 rows and 20 columns needs about 14\.4 kB, and 5 kB"):
         read_table(path)
+
+
+def bombs(tmp_path):
+    """Files of some kilobytes that become 5 MB."""
+    zeros = np.zeros((5000, 125))
+    np.savez_compressed(tmp_path / "t.npz", X=zeros)
+    pytest.importorskip("scipy.io").savemat(tmp_path / "t.mat", {"X": zeros}, do_compression=True)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"0,0\n" * 1_250_000))
+    frame = {f"c{j}": zeros[:, j] for j in range(125)}
+    pytest.importorskip("polars").DataFrame(frame).write_parquet(tmp_path / "t.parquet")
+    found = sorted(tmp_path.iterdir())
+    assert len(found) == 4
+    return found
+
+
+def test_decompressed_size_is_limited(tmp_path, monkeypatch):
+    for path in bombs(tmp_path):
+        assert path.stat().st_size < 100_000
+        with pytest.raises(TableError, match=r"decompressed.*the 1 MB allowed: --max-gb"):
+            read_table(path, max_gb=1e-3)
+        with pytest.raises(TableError, match=r"constant"):  # the limit raised, all is read
+            read_table(path, max_gb=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(_memory, "free", lambda: 1e6)
+            with pytest.raises(TableError, match=r"needs about .* MB, and 1 MB are free"):
+                read_table(path, max_gb=1)
+    # What is not compressed is as large as the file says.
+    plain = tmp_path / "plain.npz"
+    np.savez(plain, X=np.arange(300_000.0).reshape(-1, 3))
+    assert read_table(plain, max_gb=1e-3).values.shape == (100_000, 3)
+
+
+def npy(header: bytes, data: bytes = bytes(16)) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+HEADER = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2)}\n"
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        b"no array",
+        npy(HEADER, bytes(15)),
+        npy(HEADER.replace(b"(1, 2)", b"(1000000000, 1000000)")),
+        npy(HEADER.replace(b"(1, 2)", b"(9223372036854775807, 4)")),
+        npy(HEADER.replace(b"(1, 2)", b"(-1, 2)")),
+        npy(HEADER.replace(b"<f8", b"O")),
+        npy(b"{'descr': " + b"(" * 5000),
+        npy(b"{'shape': (1L, 2),"),
+        npy(b"\xff\xfe"),
+    ],
+)
+def test_npz_members_that_are_no_arrays(tmp_path, member):
+    path = tmp_path / "t.npz"
+    np.savez(path, X=X)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("y.npy", member)
+    with pytest.raises(TableError, match=r"no sound \.npz of plain arrays \(.+\)$"):
+        read_table(path)
+
+
+def test_limits_of_the_process_count_as_memory():
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm") as file:
+        taken = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + 10**9, before[1]))
+    try:
+        assert 0 < _memory.free() < 1.1e9
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_parquet(tmp_path):

@@ -18,7 +18,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxfs import _checks, _memory
+from jaxfs import _checks, _fork, _memory
 from jaxfs._types import Selection, variant
 from jaxfs.estimators import _arrays, _cost
 from jaxfs.estimators._arrays import listed
@@ -86,6 +86,7 @@ class Selector(SelectorMixin, BaseEstimator):
 
         Labels may be strings. An interrupted or failed fit leaves the estimator as it was.
         """
+        _fork.check()
         before = dict(vars(self))
         try:
             self._fit(X, y)
