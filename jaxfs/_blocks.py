@@ -57,6 +57,8 @@ class Source:
 
     def _checked(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
         for block in self._read():
+            for a in block:
+                _checks.unmasked(a, "a block")
             x, y, *weights = (np.asarray(a) for a in block)
             if x.dtype.kind in "iub":
                 x = x.astype(jax.dtypes.canonicalize_dtype(np.float64))
@@ -67,6 +69,8 @@ class Source:
                 if a.shape != (len(x),):
                     expected = f"one {what} for each of {len(x)} rows"
                     raise _checks.fail("a block", expected, f"shape {a.shape}")
+            for name, a in zip(("x", "y", "weights"), (x, y, *weights), strict=False):
+                _checks.fits(a, jax.dtypes.canonicalize_dtype(x.dtype), f"{name} of a block")
             if len(x):
                 yield x, y, weights[0] if weights else None
 

@@ -109,9 +109,10 @@ def _batch(a: Any, place: int) -> Any:
         if any(isinstance(one, jax.Array) for one in a):
             a = jnp.stack(a)
         else:
-            a = np.stack([np.asarray(one) for one in a]) if a else np.zeros(0)
+            a = np.stack([_checks.numpy_or_jax(one, name) for one in a]) if a else np.zeros(0)
     if not isinstance(a, jax.Array):
-        a = np.asarray(a)
+        a = _checks.numpy_or_jax(a, name)
+        _checks.fits(a, jax.dtypes.canonicalize_dtype(a.dtype), name)
     if a.ndim == 0 or a.shape[0] == 0:
         raise _checks.fail(name, "an array with data sets on its first axis", f"shape {a.shape}")
     return a

@@ -287,7 +287,7 @@ def _weights(weights, x) -> Float[Array, "n"]:
 
 
 def _thresholds(thresholds, x) -> Float[Array, "d m"]:
-    out = _checks.real(thresholds, "thresholds").astype(x.dtype)
+    out = _checks.array(thresholds, "thresholds", x.dtype)
     d = x.shape[1]
     if out.ndim > 2 or out.size == 0 or (out.ndim == 2 and out.shape[0] != d):
         expected = f"a number, or of shape (m,) or ({d}, m)"

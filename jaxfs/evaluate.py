@@ -134,7 +134,7 @@ def clustering_stability(
     [0.0, 1.3863, 1.3863]
     """
     k = _checks.integer(num_clusters, "num_clusters", low=1)
-    runs = _checks.array(clusterings, "clusterings")
+    runs = _checks.numpy_or_jax(clusterings, "clusterings")
     if runs.ndim != 2 or runs.shape[0] < 2 or runs.shape[1] == 0:
         expected = "of shape (r, n) with r ≥ 2 runs and n ≥ 1 samples"
         raise _checks.fail("clusterings", expected, f"shape {runs.shape}")
@@ -168,18 +168,18 @@ def selection_stability(selected: ArrayLike, *, confidence: Scalar = 0.95) -> Se
     >>> print(f"{selection_stability(selected).stability:.4f}")
     0.3333
     """
-    z = _checks.array(selected, "selected")
+    z = _checks.numpy_or_jax(selected, "selected")
     if z.ndim != 2 or z.shape[0] < 2 or z.shape[1] == 0:
         expected = "of shape (m, d) with m ≥ 2 selections and d ≥ 1 features"
         raise _checks.fail("selected", expected, f"shape {z.shape}")
     if not _checks.is_traced(z) and not np.all(np.isin(np.asarray(z), (0, 1))):
         raise _checks.fail("selected", "true or false, 1 or 0", "other values")
     _checks.number(confidence, "confidence", low=0, high=1, open_low=True, scalar=True)
-    return nogueira(z.astype(bool), confidence, jnp.result_type(float))
+    return nogueira(_checks.array(z, "selected", bool), confidence, jnp.result_type(float))
 
 
 def _size(codes: ArrayLike, name: str) -> int:
-    shape = _checks.array(codes, name).shape
+    shape = _checks.numpy_or_jax(codes, name).shape
     if len(shape) != 1 or shape[0] == 0:
         raise _checks.fail(name, "of shape (n,) with n ≥ 1, one code a sample", f"shape {shape}")
     return shape[0]

@@ -88,11 +88,11 @@ def soft_knn(
         width = min(_checks.integer(num_candidates, "num_candidates", low=k + 1), width)
     if scale is not None:
         _checks.number(scale, "scale", low=0, open_low=True)
-        scale = _checks.real(scale, "scale").astype(e.dtype)
+        scale = _checks.array(scale, "scale", e.dtype)
         if scale.shape not in ((), (rows,)):
             raise _checks.fail("scale", f"a number or of shape ({rows},)", f"shape {scale.shape}")
         scale = jnp.broadcast_to(scale, (rows,))
-    present = jnp.ones(e.shape, bool) if mask is None else _checks.array(mask, "mask").astype(bool)
+    present = jnp.ones(e.shape, bool) if mask is None else _checks.array(mask, "mask", bool)
     if present.shape != e.shape:
         raise _checks.fail("mask", f"of shape {e.shape}, as distances", f"shape {present.shape}")
     if block_size is None:
