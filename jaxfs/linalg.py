@@ -27,12 +27,12 @@ from jaxfs._subspace import leading_eigenpairs as leading_eigenpairs
 from jaxfs._types import ArrayLike, Scalar
 
 
-def eigh(a: Float[Array, "*b d d"]) -> tuple[Float[Array, "*b d"], Float[Array, "*b d d"]]:
+def eigh(a: ArrayLike) -> tuple[Float[Array, "*b d"], Float[Array, "*b d d"]]:
     """Eigenvalues (ascending) and eigenvectors of symmetric `a`, as constants: not differentiated.
 
     A matrix with a non-finite entry has NaN for eigenvalues, on every backend.
     """
-    a = lax.stop_gradient(a)
+    a = lax.stop_gradient(_checks.square(a, "a"))
     w, v = _lapack.eigh(_guarded(a))
     return jnp.where(_is_finite(a), w, jnp.nan), v
 

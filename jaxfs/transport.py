@@ -134,15 +134,6 @@ def _nearest(e: Float[Array, "n"], present: Bool[Array, "n"], m: int) -> tuple[A
     return smallest(jnp.where(present & jnp.isfinite(e), lax.stop_gradient(e), jnp.inf), m)
 
 
-def soft_row(e: Float[Array, "m"], present: Bool[Array, "m"], gamma, k: int, scale=None) -> SoftKNN:
-    """`soft_knn` of one row, for use under `vmap`; finite throughout."""
-    ranked, _ = _nearest(e, present, min(k + 2, e.size))
-    if scale is not None:
-        scale = jnp.asarray(scale, e.dtype)[None]
-    soft = _soft_rows(e[None], present[None], ranked[None], gamma, scale, k, 1)
-    return SoftKNN(soft.nearest[0], soft.next[0])
-
-
 def _soft_rows(e, present, ranked, gamma, scale, k: int, block_size: int) -> SoftKNN:
     """The soft choice, given the k + 2 smallest distances of every row, or all."""
     problems, starts = jax.vmap(functools.partial(_problem, gamma=gamma, k=k))(
