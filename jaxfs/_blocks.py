@@ -95,6 +95,7 @@ def from_blocks(read: Callable[[], Iterable[Any]], *, rows: int | None = None) -
     >>> source.num_features
     3
     """
+    _checks.function(read, "read", "a function that gives blocks")
     return Source(read, None if rows is None else _checks.integer(rows, "rows", low=1))
 
 
@@ -155,7 +156,7 @@ def from_parquet(
         table = pl.scan_parquet(name)
         schema = table.collect_schema()
         (number,) = table.select(pl.len()).collect().row(0)
-        if target not in schema:
+        if not isinstance(target, str) or target not in schema:
             raise _checks.fail("target", f"a column of {name}", repr(target))
         features = [c for c in schema if c != target] if columns is None else list(columns)
         for column in features:

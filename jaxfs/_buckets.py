@@ -53,6 +53,8 @@ def bucket(datasets: Iterable[Any], *, num_shapes: int = 4) -> list[Bucket]:
     (4, (4,))
     """
     num_shapes = _checks.integer(num_shapes, "num_shapes", low=1)
+    if not isinstance(datasets, Iterable):
+        raise _checks.fail("datasets", "an iterable of data sets", type(datasets).__name__)
     sets = [_dataset(one, i) for i, one in enumerate(datasets)]
     if not sets:
         raise _checks.fail("datasets", "at least one", "none")

@@ -170,14 +170,16 @@ def number(
     if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
         raise fail(name, "a real number", repr(value))
     unmasked(value, name)
-    if scalar and np.ndim(value):
-        raise fail(name, "a single number", f"shape {np.shape(value)}")
     if is_traced(value):
+        if scalar and value.ndim:
+            raise fail(name, "a single number", f"shape {value.shape}")
         return value
     try:
         concrete = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise fail(name, "a real number", repr(value)) from error
+    if scalar and concrete.ndim:
+        raise fail(name, "a single number", f"shape {concrete.shape}")
     below = concrete <= low if open_low else concrete < low
     if np.any(below) or np.any(concrete > high) or np.any(np.isnan(concrete)):
         raise fail(name, _interval(low, high, open_low), value)
@@ -221,9 +223,45 @@ def flag(value: Any, name: str) -> bool:
 
 def option(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     """One of a few names."""
-    if value not in allowed:
+    if not isinstance(value, (str, type(None))) or value not in allowed:
         raise fail(name, "one of " + ", ".join(map(repr, allowed)), repr(value))
     return value
+
+
+def key(value: Any, name: str = "key") -> None:
+    """A key of `jax.random`, of the new type or of the old, two whole numbers."""
+    dtype: Any = getattr(value, "dtype", None)
+    if isinstance(value, jax.Array) and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        shape: tuple[int, ...] = ()
+    elif isinstance(value, (jax.Array, np.ndarray)) and dtype == np.uint32:
+        shape = (2,)
+    else:
+        raise fail(name, "a key, as of jax.random.key", type(value).__name__)
+    if value.shape != shape:
+        raise fail(name, "one key", f"shape {value.shape}")
+
+
+def function(value: Any, name: str, expected: str) -> None:
+    """Something to call."""
+    if not callable(value):
+        raise fail(name, expected, repr(value))
+
+
+def record(value: Any, name: str, kind: type, maker: str) -> None:
+    """What another function of the package returned."""
+    if not isinstance(value, kind):
+        raise fail(name, f"a {kind.__name__}, as {maker} gives", type(value).__name__)
+
+
+def float_dtype(value: Any, name: str) -> np.dtype:
+    """float32 or float64, by default JAX's own."""
+    try:
+        dtype = np.dtype(jnp.result_type(float) if value is None else value)
+    except TypeError as error:
+        raise fail(name, "float32 or float64", repr(value)) from error
+    if dtype not in (np.float32, np.float64):
+        raise fail(name, "float32 or float64", dtype)
+    return dtype
 
 
 def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample") -> jax.Array:
@@ -261,8 +299,11 @@ def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_clas
     """Every class has a sample of positive weight, when that can be known."""
     if is_traced(y) or (weights is not None and is_traced(weights)):
         return
+    expected = f"such that each of {num_classes} classes has samples"
+    if num_classes > y.shape[0]:  # before as many counts are made
+        raise fail(name, expected, f"{y.shape[0]} labels")
     present = np.ones(y.shape) if weights is None else np.asarray(weights)
     counts = np.bincount(np.asarray(y), weights=present > 0, minlength=num_classes)
     if np.any(counts == 0):
         empty = int(np.argmin(counts))
-        raise fail(name, f"such that each of {num_classes} classes has samples", f"none of {empty}")
+        raise fail(name, expected, f"none of {empty}")

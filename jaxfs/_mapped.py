@@ -52,6 +52,7 @@ def map_datasets(
     >>> map_datasets(jaxfs.manifest_score, mesh)(x1, x2).shape
     (5, 4)
     """
+    _checks.function(score, "score", "a function of the arrays of a data set")
     axes = check_axes(mesh, axis)
     batch_size = _checks.integer(batch_size, "batch_size", low=1)
     replicate = _checks.flag(replicate, "replicate")
@@ -157,6 +158,10 @@ def constrained(a: Array, mesh: Mesh, spec: P) -> Array:
 
 
 def check_axes(mesh: Mesh, axis: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    if not isinstance(mesh, Mesh):
+        raise _checks.fail("mesh", "a mesh, as of jax.make_mesh", type(mesh).__name__)
+    if not isinstance(axis, (str, tuple, list, type(None))):
+        raise _checks.fail("axis", "a name or names of axes", repr(axis))
     axes = mesh.axis_names if axis is None else (axis,) if isinstance(axis, str) else tuple(axis)
     for name in axes:
         if name not in mesh.axis_names:

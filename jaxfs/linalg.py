@@ -183,6 +183,10 @@ def spectral_function(
     >>> cube.tolist()
     [[8.0, 0.0], [0.0, 8.0]]
     """
+    _checks.function(f, "f", "a function")
+    _checks.function(divided_difference, "divided_difference", "a function of two arrays")
+    if second_divided_difference is not None:
+        _checks.function(second_divided_difference, "second_divided_difference", "a function")
     fun = _spectral_function(f, divided_difference, second_divided_difference)
     return _apply(fun, _checks.square(a, "a"))
 

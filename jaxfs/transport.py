@@ -216,6 +216,7 @@ def soft_weights(distances: ArrayLike, soft: SoftKNN) -> Float[Array, "*b candid
     [[0.0, 0.75, 0.25, 0.0]]
     """
     e = _checks.real(distances, "distances")
+    _checks.record(soft, "soft", SoftKNN, "`soft_knn`")
     nearest, following = (_checks.real(v, "soft") for v in soft)
     if not e.shape == nearest.shape == following.shape or e.ndim == 0:
         shapes = f"{e.shape}, {nearest.shape} and {following.shape}"

@@ -57,8 +57,12 @@ def neighbours(c):
     return (np.arange(c.n)[:, None] + 1) % c.n
 
 
-def blocks(c):
-    x, y = c.value("x", samples), c.value("y", codes)
+def counts(c):
+    return np.abs(samples(c))
+
+
+def blocks(c, good=samples):
+    x, y = c.value("x", good), c.value("y", codes)
     return jaxfs.streaming.from_blocks(lambda: [(x, y)])
 
 
@@ -206,6 +210,8 @@ def _matrices(*names, good=square):
 SPECIAL = {
     "jaxfs.adaboost.margin": {"model": _stumps},
     "jaxfs.adaboost.predict": {"model": _stumps},
+    "jaxfs.chi2_score": {"x": counts},
+    "jaxfs.streaming.chi2_score": {"source": lambda c: blocks(c, counts)},
     "jaxfs.evaluate.variation_of_information": {"a": codes, "b": codes},
     "jaxfs.fit_dirichlet_selector": {"objective": one_of("coverage")},
     "jaxfs.graphs.dirichlet_energies": {"weights": lambda c: square(c, c.n), "indices": neighbours},
@@ -258,9 +264,9 @@ for _name in ("log", "distance", "geodesic", "exp", "principal_angles"):
     SPECIAL[f"jaxfs.geometry.grassmann.{_name}"] = _matrices("g", "g1", "g2", good=basis) | {
         "delta": lambda c: np.zeros_like(basis(c))
     }
-for _name in "sqrtm inv_sqrtm logm expm powm absm absm_diagonal dominant_eigenpairs eigh".split():
+for _name in ("sqrtm", "inv_sqrtm", "logm", "expm", "powm", "absm", "absm_diagonal", "eigh"):
     SPECIAL[f"jaxfs.linalg.{_name}"] = _matrices("a")
-for _name in ("leading_eigenspace", "spectral_function"):
+for _name in ("leading_eigenspace", "dominant_eigenpairs", "spectral_function"):
     SPECIAL.setdefault(f"jaxfs.linalg.{_name}", {})["a"] = square
 
 
@@ -375,7 +381,10 @@ PICTURES = {
     "score_bars": {"scores": features, "num_shown": one_of(2)},
     "rank_intervals": {"stability": _result, "num_shown": one_of(2)},
     "pixel_map": {"values": features, "shape": lambda c: (1, c.d)},
-    "eigenvectors": {"operators": square, "num_vectors": one_of(1)},
+    "eigenvectors": {
+        "operators": lambda c: jaxfs.ManifestOperators(*[square(c)] * 4),
+        "num_vectors": one_of(1),
+    },
     "knn_graph": {
         "graph": lambda c: jaxfs.KNNGraph(neighbours(c), np.ones((c.n, 1))),
         "x": lambda c: samples(c)[:, :2],
@@ -418,6 +427,5 @@ for _name in ("DirichletSelector", "UniqueFeatureSelector", "KNNGraphLearner", "
 for _name in PICTURES:
     CALLS[f"jaxfs.plot.{_name}"] = drawn(_name)
 for _name, _cls in vars(estimators).items():
-    if isinstance(_cls, type) and hasattr(_cls, "fit"):
-        if f"jaxfs.estimators.{_name}" not in CALLS:
-            CALLS[f"jaxfs.estimators.{_name}"] = fitted(_cls)
+    if hasattr(_cls, "fit") and f"jaxfs.estimators.{_name}" not in CALLS:
+        CALLS[f"jaxfs.estimators.{_name}"] = fitted(_cls)

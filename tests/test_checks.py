@@ -158,3 +158,51 @@ def test_traced_labels_of_64_bits_stay_so():
         traced = jax.make_jaxpr(lambda y: _checks.labels(y, "y", 10, 2))(jnp.asarray(Y))
         assert traced.out_avals[0].dtype == jnp.int64
         assert _checks.labels(Y, "y", 10, 2).dtype == jnp.int32
+
+
+# ---- What the fuzz test found -------------------------------------------------------------------
+
+KEY = jax.random.key(0)
+MISTAKES = {
+    r"key must be a key, as of jax.random.key, got int": lambda: jaxfs.stability(
+        0, lambda x, y, w: x[0], X, num_resamples=2, fraction=0.5, num_features=1
+    ),
+    r"key must be one key, got shape \(2,\)": lambda: jaxfs.ssfs(
+        jax.random.split(KEY), X, num_pseudo_labels=1
+    ),
+    r"key must be a key, .* got float": lambda: jaxfs.gc_select(
+        X, Y, 1, num_classes=2, fallback="random", key=0.5
+    ),
+    r"objective must be one of 'mi', 'entropy', got array\(": lambda: jaxfs.gc_select(
+        X, Y, 1, num_classes=2, objective=np.ones(3)
+    ),
+    r"sigma must be a real number, got \[\[1.0\]": lambda: jaxfs.kernels.rbf(
+        X, [[1.0], [2.0, 3.0]]
+    ),
+    r"y must be such that each of 1000000000 classes has samples, got 10 labels": lambda: (
+        jaxfs.fisher_score(X, Y, num_classes=10**9)
+    ),
+    r"num_clusters must be such that a table of counts": lambda: (
+        jaxfs.evaluate.variation_of_information(Y, Y, num_clusters=10**9)
+    ),
+    r"model must be a Stumps, as `fit` gives, got int": lambda: jaxfs.adaboost.predict(0, X),
+    r"model must be a BoostingFit, as `fit` gives": lambda: jaxfs.surrogates.boosting.predict(0, X),
+    r"soft must be a SoftKNN, as `soft_knn` gives": lambda: jaxfs.transport.soft_weights(X, (X, X)),
+    r"source must be a Source, as `from_blocks`": lambda: jaxfs.streaming.variance_score(X),
+    r"read must be a function that gives blocks, got 3": lambda: jaxfs.streaming.from_blocks(3),
+    r"datasets must be an iterable of data sets": lambda: jaxfs.distributed.bucket(3),
+    r"mesh must be a mesh, as of jax.make_mesh": lambda: jaxfs.distributed.map_datasets(len, 3),
+    r"score must be a function of the arrays": lambda: jaxfs.distributed.map_datasets(3, 3),
+    r"matvec must be a function of blocks": lambda: jaxfs.linalg.leading_eigenpairs(KEY, 3, 5, 1),
+    r"dtype must be float32 or float64, got 'text'": lambda: jaxfs.manifest_cost(
+        9, 9, dtype="text"
+    ),
+    r"f must be a function, got 3": lambda: jaxfs.linalg.spectral_function(np.eye(2), 3, 3),
+    r"a must be square": lambda: jaxfs.linalg.eigh(np.ones((2, 3))),
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_mistakes_are_named(message):
+    with pytest.raises(ValueError, match=message):
+        MISTAKES[message]()

@@ -47,9 +47,7 @@ def is_record(thing) -> bool:
     return inspect.ismodule(thing) or (isinstance(thing, type) and issubclass(thing, tuple))
 
 
-NAMES = sorted(
-    name for name in documented() if not is_record(lookup(name)) and "._" not in name
-)
+NAMES = sorted(name for name in documented() if not is_record(lookup(name)) and "._" not in name)
 
 
 # ---- Values that spoil a good one ---------------------------------------------------------------
@@ -100,7 +98,7 @@ def changed_type(a, rng):
 
 
 def degenerate(a, rng):
-    """An array of numbers that a function must take or refuse with reason; and whether it is NaN."""
+    """An array of numbers that a function must take, or refuse with reason."""
     kind = rng.integers(18)
     if a.dtype.kind in "iub":
         return (
@@ -143,13 +141,14 @@ def degenerate(a, rng):
 class Case:
     """The arguments of one call: good ones, of which at most one is spoiled."""
 
-    def __init__(self, seed, dtype, tmp, mode):
-        self.rng = np.random.default_rng(seed)
+    def __init__(self, name, seed, dtype, tmp, mode):
+        self.rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
         self.n, self.d = SHAPES[self.rng.integers(len(SHAPES)) if mode == "any" else 0]
         self.dtype, self.tmp, self.mode = dtype, tmp, mode
         self.drawn: dict[str, object] = {}
         # Which argument is spoiled, by its place; late ones leave the call as it is.
-        self.spoil = int(self.rng.integers(5)) if mode != "good" else -1
+        number = arity(name) if mode == "wrong" else 5
+        self.spoil = int(self.rng.integers(number)) if mode != "good" else -1
         self.nan = False
 
     def value(self, name, good):
@@ -180,6 +179,11 @@ class Case:
         if name in HUGE and rng.uniform() < 0.3:
             return 10**9
         return WRONG[rng.integers(len(WRONG))]
+
+
+def arity(name) -> int:
+    parameters = inspect.signature(lookup(name)).parameters.values()
+    return 1 if name in CALLS else max(1, sum(p.default is p.empty for p in parameters))
 
 
 def call_of(name):
@@ -235,7 +239,7 @@ def fault(name, case, outcome) -> str | None:
 
 def run(name, seed, wide, tmp, mode):
     """One call in a thread of its own, so that one that does not end is noticed."""
-    case = Case([seed, zlib.crc32(name.encode())], np.float64 if wide else np.float32, tmp, mode)
+    case = Case(name, seed, np.float64 if wide else np.float32, tmp, mode)
     outcome: list[object] = []
 
     def work():

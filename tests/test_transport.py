@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxfs import graphs, transport
+from jaxfs import graphs
 from jaxfs.transport import SoftKNN, soft_knn, soft_weights
 from tests.helpers import (
     FLOAT32_GRADIENT,

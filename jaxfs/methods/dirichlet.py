@@ -190,6 +190,7 @@ def fit_dirichlet_selector(
         num_anchors=num_anchors,
         refresh_every=refresh_every,
     )
+    _checks.key(key)
     return _fit(key, *problem, optimizer)
 
 

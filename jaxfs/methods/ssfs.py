@@ -121,6 +121,7 @@ def ssfs(
         ranking=ranking,
         chunk_size=chunk_size,
     )
+    _checks.key(key)
     return _ssfs.run(key, *arguments)
 
 

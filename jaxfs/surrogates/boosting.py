@@ -124,6 +124,7 @@ def predict(model: BoostingFit, x: ArrayLike, *, loss: str = "logistic") -> Floa
 
     **Returns** `(n,)`, or `(n, l)` for several labels. A sample with NaN gives NaN.
     """
+    _checks.record(model, "model", BoostingFit, "`fit`")
     x = _checks.real(x, "x", ndim=2)
     _checks.option(loss, "loss", _LOSSES)
     if model.importances.shape[-1] != x.shape[1]:
