@@ -156,7 +156,8 @@ def from_parquet(
         table = pl.scan_parquet(name)
         schema = table.collect_schema()
         (number,) = table.select(pl.len()).collect().row(0)
-        if not isinstance(target, str) or target not in schema:
+        # A type that cannot be a name may not be hashable either.
+        if type(target) is not str or target not in schema:
             raise _checks.fail("target", f"a column of {name}", repr(target))
         features = [c for c in schema if c != target] if columns is None else list(columns)
         for column in features:

@@ -198,6 +198,7 @@ MISTAKES = {
         9, 9, dtype="text"
     ),
     r"f must be a function, got 3": lambda: jaxfs.linalg.spectral_function(np.eye(2), 3, 3),
+    r"s must be an SPSD": lambda: jaxfs.geometry.spsd.absm_diagonal(np.eye(2)),
     r"a must be square": lambda: jaxfs.linalg.eigh(np.ones((2, 3))),
 }
 
