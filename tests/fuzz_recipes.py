@@ -373,7 +373,7 @@ def drawn(name):
 
 def _result(c):
     kinds = (c.d, c.d, c.d, (), (), 2)
-    numbers = [np.full(shape, 0.5) for shape in kinds]
+    numbers = [np.full(shape, 1.5) for shape in kinds]
     return jaxfs.Stability(*numbers, np.zeros((3, 2), int))
 
 

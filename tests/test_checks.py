@@ -199,6 +199,7 @@ MISTAKES = {
     ),
     r"f must be a function, got 3": lambda: jaxfs.linalg.spectral_function(np.eye(2), 3, 3),
     r"s must be an SPSD": lambda: jaxfs.geometry.spsd.absm_diagonal(np.eye(2)),
+    r"t must be a number or of shape \(\), as": lambda: jaxfs.linalg.powm(np.eye(2), np.ones(3)),
     r"a must be square": lambda: jaxfs.linalg.eigh(np.ones((2, 3))),
 }
 

@@ -223,7 +223,8 @@ def fault(name, case, outcome) -> str | None:
     """What is wrong with an answer or an exception; None if nothing."""
     if isinstance(outcome, BaseException):
         ok = isinstance(outcome, (ValueError, TypeError, MemoryError))
-        in_words = "estimators" in name or REFUSAL.search(str(outcome))
+        in_words = "estimators" in name or isinstance(outcome, MemoryError)
+        in_words = in_words or REFUSAL.search(str(outcome))
         return None if ok and in_words and str(outcome) else f"{type(outcome).__name__}: {outcome}"
     if isinstance(outcome, jaxfs.Selection):
         chosen = np.asarray(outcome.indices) >= 0
