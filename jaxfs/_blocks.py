@@ -57,6 +57,8 @@ class Source:
 
     def _checked(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
         for block in self._read():
+            for a in block:
+                _checks.unmasked(a, "a block")
             x, y, *weights = (np.asarray(a) for a in block)
             if x.dtype.kind in "iub":
                 x = x.astype(jax.dtypes.canonicalize_dtype(np.float64))
@@ -67,6 +69,8 @@ class Source:
                 if a.shape != (len(x),):
                     expected = f"one {what} for each of {len(x)} rows"
                     raise _checks.fail("a block", expected, f"shape {a.shape}")
+            for name, a in zip(("x", "y", "weights"), (x, y, *weights), strict=False):
+                _checks.fits(a, jax.dtypes.canonicalize_dtype(x.dtype), f"{name} of a block")
             if len(x):
                 yield x, y, weights[0] if weights else None
 
@@ -91,6 +95,7 @@ def from_blocks(read: Callable[[], Iterable[Any]], *, rows: int | None = None) -
     >>> source.num_features
     3
     """
+    _checks.function(read, "read", "a function that gives blocks")
     return Source(read, None if rows is None else _checks.integer(rows, "rows", low=1))
 
 
@@ -151,7 +156,8 @@ def from_parquet(
         table = pl.scan_parquet(name)
         schema = table.collect_schema()
         (number,) = table.select(pl.len()).collect().row(0)
-        if target not in schema:
+        # A type that cannot be a name may not be hashable either.
+        if type(target) is not str or target not in schema:
             raise _checks.fail("target", f"a column of {name}", repr(target))
         features = [c for c in schema if c != target] if columns is None else list(columns)
         for column in features:

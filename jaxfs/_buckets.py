@@ -53,6 +53,8 @@ def bucket(datasets: Iterable[Any], *, num_shapes: int = 4) -> list[Bucket]:
     (4, (4,))
     """
     num_shapes = _checks.integer(num_shapes, "num_shapes", low=1)
+    if not isinstance(datasets, Iterable):
+        raise _checks.fail("datasets", "an iterable of data sets", type(datasets).__name__)
     sets = [_dataset(one, i) for i, one in enumerate(datasets)]
     if not sets:
         raise _checks.fail("datasets", "at least one", "none")
@@ -93,10 +95,9 @@ def unbucket(buckets: Sequence[Bucket], answers: Sequence[Any]) -> list[Any]:
 
 
 def _dataset(one: Any, place: int) -> tuple[np.ndarray, ...]:
-    arrays = tuple(np.asarray(a) for a in (one if isinstance(one, (list, tuple)) else (one,)))
     name = f"data set {place}"
-    if any(a.dtype.kind not in "fiub" for a in arrays):
-        raise _checks.fail(name, "numbers", ", ".join(f"dtype {a.dtype}" for a in arrays))
+    parts = one if isinstance(one, (list, tuple)) else (one,)
+    arrays = tuple(np.asarray(_checks.numpy_or_jax(a, name)) for a in parts)
     if not 1 <= len(arrays) <= 2 or arrays[0].ndim != 2 or arrays[-1].ndim not in (1, 2):
         shapes = ", ".join(str(a.shape) for a in arrays)
         raise _checks.fail(name, "(x1, x2), (x, y) or x", f"shapes {shapes}")

@@ -31,25 +31,43 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.Array) and not x.is_fully_addressable
 
 
-def array(x: Any, name: str) -> jax.Array:
-    """`x` as a JAX array: NumPy, JAX, lists of numbers, and whatever speaks DLPack."""
-    return jnp.asarray(_numpy_or_jax(x, name))
+def array(x: Any, name: str, dtype: Any = None) -> jax.Array:
+    """`x` as a JAX array: NumPy, JAX, lists of numbers, and whatever speaks DLPack.
+
+    In `dtype`, or by default in its own, of which JAX without x64 has the 32-bit kind. JAX would
+    wrap integers and overflow without a word; here numbers that do not fit are refused.
+    """
+    x = numpy_or_jax(x, name)
+    return _cast(x, jax.dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype, name)
 
 
-def _numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
+def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
     """`x` before JAX narrows it to 32 bits."""
     _fork.check()
     if isinstance(x, jax.Array):
+        if not any(jnp.issubdtype(x.dtype, k) for k in (jnp.floating, jnp.integer, jnp.bool_)):
+            raise fail(name, "an array of real numbers", f"dtype {x.dtype}")
         return x
     if isinstance(x, (list, tuple)) and any(map(is_traced, jax.tree.leaves(x))):
         return jnp.asarray(x)
     if hasattr(x, "toarray") and hasattr(x, "nnz"):
         raise fail(name, "a dense array", f"the sparse {type(x).__name__}; use .toarray()")
+    unmasked(x, name)
     if not isinstance(x, (np.ndarray, np.generic)):
         x = _to_numpy(x, name)
     if x.dtype.kind not in "fiub":  # half-precision extension types have kind "V"
         raise fail(name, "an array of real numbers", f"dtype {x.dtype}")
-    return np.asarray(x)
+    if x.dtype.itemsize > 8:
+        raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
+    return np.asarray(x, dtype=x.dtype.newbyteorder("="))
+
+
+def unmasked(x: Any, name: str) -> None:
+    """Refuse masked arrays, also in a list: NumPy would read what lies under the mask."""
+    parts = (x, *x) if isinstance(x, (list, tuple)) else (x,)
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        hint = "use .filled(value), or drop the rows or columns with masked values"
+        raise fail(name, "an array without a mask", f"a masked array; {hint}")
 
 
 def _to_numpy(x: Any, name: str) -> np.ndarray:
@@ -66,26 +84,58 @@ def _to_numpy(x: Any, name: str) -> np.ndarray:
         raise fail(name, "a rectangular array of real numbers", type(x).__name__) from error
 
 
+def _cast(x: jax.Array | np.ndarray, dtype: Any, name: str) -> jax.Array:
+    dtype = np.dtype(dtype)
+    if not is_traced(x):
+        fits(x, dtype, name)
+    if isinstance(x, jax.Array):
+        return x if x.dtype == dtype else x.astype(dtype)
+    return jnp.asarray(x.astype(dtype, copy=False))
+
+
+def fits(x: jax.Array | np.ndarray, dtype: np.dtype, name: str) -> None:
+    """Refuse concrete numbers that become infinite, or others, or columns of zeros in `dtype`."""
+    if x.dtype.itemsize <= dtype.itemsize or dtype.kind not in "fiu" or 0 in x.shape:
+        return
+    values = np.atleast_1d(np.asarray(x))
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        wrong = (values < limits.min) | (values > limits.max)
+        hint = "JAX has 64-bit integers with jax_enable_x64 only"
+    elif values.dtype.kind == "f":
+        with np.errstate(over="ignore", under="ignore"):
+            narrow = values.astype(dtype)
+        wrong = np.isinf(narrow) != np.isinf(values)
+        # Small numbers next to larger ones are rounded to 0; a column of them would be lost.
+        wrong |= np.any(values != 0, axis=0) & ~np.any(narrow != 0, axis=0) & (values != 0)
+        hint = "rescale it, or compute in float64 with jax_enable_x64"
+    else:
+        return
+    if np.any(wrong):
+        raise fail(name, f"within the range of {dtype}", f"{values[wrong][0]}; {hint}")
+
+
 def real(x: Any, name: str, *, ndim: int | None = None) -> jax.Array:
     """Data: float32 or float64 as it is; integers and booleans in JAX's default float dtype."""
-    x = array(x, name)
+    x = numpy_or_jax(x, name)
     if x.dtype == jnp.bool_ or jnp.issubdtype(x.dtype, jnp.integer):
-        x = x.astype(jnp.result_type(float))
-    _check_float(x, name)
+        x = array(x, name, jnp.result_type(float))
+    x = _floating(x, name)
     if ndim is not None and x.ndim != ndim:
         raise fail(name, f"an array of {ndim} dimension{'s' * (ndim > 1)}", f"shape {x.shape}")
     return x
 
 
-def _check_float(x: jax.Array, name: str) -> None:
+def _floating(x: Any, name: str) -> jax.Array:
+    x = numpy_or_jax(x, name)
     if x.dtype not in (jnp.float32, jnp.float64):
         raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
+    return array(x, name)
 
 
 def square(a: Any, name: str) -> jax.Array:
     """Symmetric matrices `(..., d, d)`: floating dtype, square. Symmetry itself is not checked."""
-    a = array(a, name)
-    _check_float(a, name)
+    a = _floating(a, name)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2] or a.shape[-1] == 0:
         raise fail(name, "square, of shape (..., d, d) with d > 0", f"shape {a.shape}")
     return a
@@ -93,8 +143,7 @@ def square(a: Any, name: str) -> jax.Array:
 
 def matrices(a: Any, name: str) -> jax.Array:
     """Matrices `(..., m, k)` of floating dtype."""
-    a = array(a, name)
-    _check_float(a, name)
+    a = _floating(a, name)
     if a.ndim < 2 or 0 in a.shape[-2:]:
         raise fail(name, "of shape (..., m, k) with m, k > 0", f"shape {a.shape}")
     return a
@@ -123,14 +172,17 @@ def number(
     """
     if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
         raise fail(name, "a real number", repr(value))
-    if scalar and np.ndim(value):
-        raise fail(name, "a single number", f"shape {np.shape(value)}")
+    unmasked(value, name)
     if is_traced(value):
+        if scalar and value.ndim:
+            raise fail(name, "a single number", f"shape {value.shape}")
         return value
     try:
         concrete = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise fail(name, "a real number", repr(value)) from error
+    if scalar and concrete.ndim:
+        raise fail(name, "a single number", f"shape {concrete.shape}")
     below = concrete <= low if open_low else concrete < low
     if np.any(below) or np.any(concrete > high) or np.any(np.isnan(concrete)):
         raise fail(name, _interval(low, high, open_low), value)
@@ -174,14 +226,50 @@ def flag(value: Any, name: str) -> bool:
 
 def option(value: Any, name: str, allowed: tuple[str, ...]) -> str:
     """One of a few names."""
-    if value not in allowed:
+    if not isinstance(value, (str, type(None))) or value not in allowed:
         raise fail(name, "one of " + ", ".join(map(repr, allowed)), repr(value))
     return value
 
 
+def key(value: Any, name: str = "key") -> None:
+    """A key of `jax.random`, of the new type or of the old, two whole numbers."""
+    dtype: Any = getattr(value, "dtype", None)
+    if isinstance(value, jax.Array) and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        shape: tuple[int, ...] = ()
+    elif isinstance(value, (jax.Array, np.ndarray)) and dtype == np.uint32:
+        shape = (2,)
+    else:
+        raise fail(name, "a key, as of jax.random.key", type(value).__name__)
+    if value.shape != shape:
+        raise fail(name, "one key", f"shape {value.shape}")
+
+
+def function(value: Any, name: str, expected: str) -> None:
+    """Something to call."""
+    if not callable(value):
+        raise fail(name, expected, repr(value))
+
+
+def record(value: Any, name: str, kind: type, maker: str) -> None:
+    """What another function of the package returned."""
+    if not isinstance(value, kind):
+        raise fail(name, f"a {kind.__name__}, as {maker} gives", type(value).__name__)
+
+
+def float_dtype(value: Any, name: str) -> np.dtype:
+    """float32 or float64, by default JAX's own."""
+    try:
+        dtype = np.dtype(jnp.result_type(float) if value is None else value)
+    except TypeError as error:
+        raise fail(name, "float32 or float64", repr(value)) from error
+    if dtype not in (np.float32, np.float64):
+        raise fail(name, "float32 or float64", dtype)
+    return dtype
+
+
 def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample") -> jax.Array:
     """Nonnegative weights `(size,)`, not all zero, in `dtype`; `None` is not handled here."""
-    out = array(value, name)
+    out = numpy_or_jax(value, name)
     if out.shape != (size,):
         raise fail(name, f"of shape ({size},), one weight a {what}", f"shape {out.shape}")
     if not is_traced(out):
@@ -190,34 +278,38 @@ def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample
             raise fail(name, "finite and at least 0", concrete)
         if not np.any(concrete > 0):
             raise fail(name, f"positive for at least one {what}", concrete)
-    return out.astype(dtype)
+    return array(out, name, dtype)
 
 
 def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
     """Integer class codes `(size,)` in 0 … num_classes − 1, checked when concrete."""
-    y = _numpy_or_jax(y, name)
+    y = numpy_or_jax(y, name)
     if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
         raise fail(name, "integer class codes", f"dtype {y.dtype}")
     if y.shape != (size,):
         raise fail(name, f"of shape ({size},), one label a sample", f"shape {y.shape}")
-    if not is_traced(y):
-        concrete = np.asarray(y).astype(np.int64)
-        outside = concrete[(concrete < 0) | (concrete >= num_classes)]
-        if outside.size:
-            expected = f"in 0 … {num_classes - 1} (num_classes = {num_classes})"
-            raise fail(name, expected, f"the label {outside[0]}")
-    return jnp.asarray(y if y.dtype.itemsize > 4 else y.astype(jnp.int32))
+    if is_traced(y):  # what is out of range in 64 bits must not be in range in 32
+        return y if y.dtype.itemsize > 4 else y.astype(jnp.int32)
+    concrete = np.asarray(y)
+    outside = concrete[(concrete < 0) | (concrete >= num_classes)]
+    if outside.size:
+        expected = f"in 0 … {num_classes - 1} (num_classes = {num_classes})"
+        raise fail(name, expected, f"the label {outside[0]}")
+    return array(y, name, jnp.int32)
 
 
 def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_classes: int) -> None:
     """Every class has a sample of positive weight, when that can be known."""
     if is_traced(y) or (weights is not None and is_traced(weights)):
         return
+    expected = f"such that each of {num_classes} classes has samples"
+    if num_classes > y.shape[0]:  # before as many counts are made
+        raise fail(name, expected, f"{y.shape[0]} labels")
     present = np.ones(y.shape) if weights is None else np.asarray(weights)
     counts = np.bincount(np.asarray(y), weights=present > 0, minlength=num_classes)
     if np.any(counts == 0):
         empty = int(np.argmin(counts))
-        raise fail(name, f"such that each of {num_classes} classes has samples", f"none of {empty}")
+        raise fail(name, expected, f"none of {empty}")
 
 
 def only_if(used: bool, value: Any, name: str, setting: str) -> None:

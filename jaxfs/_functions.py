@@ -92,7 +92,8 @@ def _power(w, t):
     positive = w > 0
     value = jnp.where(positive, w, jnp.ones_like(w)) ** t
     at_zero = jnp.where(t > 0, 0.0, jnp.where(t == 0, 1.0, jnp.inf)).astype(w.dtype)
-    undefined = jnp.nan * t  # so that its derivative in t is NaN too, and not that of a constant
+    # Times t, so that its derivative in t is NaN too, and not that of a constant.
+    undefined = jnp.where(w >= 0, jnp.ones_like(w), jnp.nan) * t
     return jnp.where(positive, value, jnp.where(w == 0, at_zero, undefined))
 
 

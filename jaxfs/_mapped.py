@@ -52,6 +52,7 @@ def map_datasets(
     >>> map_datasets(jaxfs.manifest_score, mesh)(x1, x2).shape
     (5, 4)
     """
+    _checks.function(score, "score", "a function of the arrays of a data set")
     axes = check_axes(mesh, axis)
     batch_size = _checks.integer(batch_size, "batch_size", low=1)
     replicate = _checks.flag(replicate, "replicate")
@@ -109,9 +110,10 @@ def _batch(a: Any, place: int) -> Any:
         if any(isinstance(one, jax.Array) for one in a):
             a = jnp.stack(a)
         else:
-            a = np.stack([np.asarray(one) for one in a]) if a else np.zeros(0)
+            a = np.stack([_checks.numpy_or_jax(one, name) for one in a]) if a else np.zeros(0)
     if not isinstance(a, jax.Array):
-        a = np.asarray(a)
+        a = _checks.numpy_or_jax(a, name)
+        _checks.fits(a, jax.dtypes.canonicalize_dtype(a.dtype), name)
     if a.ndim == 0 or a.shape[0] == 0:
         raise _checks.fail(name, "an array with data sets on its first axis", f"shape {a.shape}")
     return a
@@ -156,6 +158,10 @@ def constrained(a: Array, mesh: Mesh, spec: P) -> Array:
 
 
 def check_axes(mesh: Mesh, axis: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    if not isinstance(mesh, Mesh):
+        raise _checks.fail("mesh", "a mesh, as of jax.make_mesh", type(mesh).__name__)
+    if not isinstance(axis, (str, tuple, list, type(None))):
+        raise _checks.fail("axis", "a name or names of axes", repr(axis))
     axes = mesh.axis_names if axis is None else (axis,) if isinstance(axis, str) else tuple(axis)
     for name in axes:
         if name not in mesh.axis_names:

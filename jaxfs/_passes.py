@@ -34,6 +34,7 @@ class Sums(NamedTuple):
 
 def add_up(source: Source, num_classes: int | None) -> Sums:
     """The first pass; `num_classes=None` takes all samples for one class."""
+    _checks.record(source, "source", Source, "`from_blocks`")
     c = num_classes or 1
     d = source.num_features
     origin: np.ndarray | None = None

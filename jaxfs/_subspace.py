@@ -89,6 +89,8 @@ def leading_eigenpairs(
     >>> out.values.round(3).tolist(), bool(out.converged)
     ([49.0, 48.0], True)
     """
+    _checks.key(key)
+    _checks.function(matvec, "matvec", "a function of blocks of vectors")
     d = _checks.integer(d, "d", low=1)
     k = _checks.integer(k, "k", low=1, high=d)
     more = max(8, k // 5) if oversample is None else oversample
@@ -101,9 +103,7 @@ def leading_eigenpairs(
         if dtype is not None and jnp.dtype(dtype) != start.dtype:
             raise _checks.fail("dtype", f"None or that of start, {start.dtype}", dtype)
         start, dtype = lax.stop_gradient(start), start.dtype
-    dtype = jnp.dtype(jnp.result_type(float) if dtype is None else dtype)
-    if dtype not in (jnp.float32, jnp.float64):
-        raise _checks.fail("dtype", "float32 or float64", dtype)
+    dtype = _checks.float_dtype(dtype, "dtype")
     tolerance = math.sqrt(eps(dtype)) if tolerance is None else tolerance
     _checks.number(tolerance, "tolerance", low=0, scalar=True)
     example = jax.ShapeDtypeStruct((d, b), dtype)

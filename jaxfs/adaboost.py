@@ -137,6 +137,7 @@ def margin(model: Stumps, x: ArrayLike) -> Float[Array, "n *c"]:
     **Returns** two classes: `(n,)`, in [−1, 1], positive for class 1. More: `(n, C)`, in
     [−1/(C − 1), 1]. A sample with NaN in a feature of the model gives NaN.
     """
+    _checks.record(model, "model", Stumps, "`fit`")
     x = _samples(x)
     feature = model.feature
     if not _checks.is_traced(feature) and x.shape[1] <= (last := int(np.max(np.asarray(feature)))):
@@ -287,7 +288,7 @@ def _weights(weights, x) -> Float[Array, "n"]:
 
 
 def _thresholds(thresholds, x) -> Float[Array, "d m"]:
-    out = _checks.real(thresholds, "thresholds").astype(x.dtype)
+    out = _checks.array(thresholds, "thresholds", x.dtype)
     d = x.shape[1]
     if out.ndim > 2 or out.size == 0 or (out.ndim == 2 and out.shape[0] != d):
         expected = f"a number, or of shape (m,) or ({d}, m)"

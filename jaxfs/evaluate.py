@@ -59,7 +59,7 @@ def clustering_accuracy(
     num_classes = _checks.integer(num_classes, "num_classes", low=1)
     if num_clusters is None:
         num_clusters = num_classes
-    num_clusters = _checks.integer(num_clusters, "num_clusters", low=1)
+    num_clusters = _clusters(num_clusters, num_classes)
     n = _size(labels, "labels")
     y = _checks.labels(labels, "labels", n, num_classes)
     c = _checks.labels(clusters, "clusters", n, num_clusters)
@@ -91,7 +91,7 @@ def variation_of_information(
     >>> print(f"{vi:.4f}")
     0.6931
     """
-    k = _checks.integer(num_clusters, "num_clusters", low=1)
+    k = _clusters(num_clusters)
     n = _size(a, "a")
     a, b = _checks.labels(a, "a", n, k), _checks.labels(b, "b", n, k)
     return _variation(a, b, _weights(weights, n), k)
@@ -133,8 +133,8 @@ def clustering_stability(
     >>> clustering_stability(runs, num_clusters=2).values.round(4).tolist()
     [0.0, 1.3863, 1.3863]
     """
-    k = _checks.integer(num_clusters, "num_clusters", low=1)
-    runs = _checks.array(clusterings, "clusterings")
+    k = _clusters(num_clusters)
+    runs = _checks.numpy_or_jax(clusterings, "clusterings")
     if runs.ndim != 2 or runs.shape[0] < 2 or runs.shape[1] == 0:
         expected = "of shape (r, n) with r ≥ 2 runs and n ≥ 1 samples"
         raise _checks.fail("clusterings", expected, f"shape {runs.shape}")
@@ -168,18 +168,26 @@ def selection_stability(selected: ArrayLike, *, confidence: Scalar = 0.95) -> Se
     >>> print(f"{selection_stability(selected).stability:.4f}")
     0.3333
     """
-    z = _checks.array(selected, "selected")
+    z = _checks.numpy_or_jax(selected, "selected")
     if z.ndim != 2 or z.shape[0] < 2 or z.shape[1] == 0:
         expected = "of shape (m, d) with m ≥ 2 selections and d ≥ 1 features"
         raise _checks.fail("selected", expected, f"shape {z.shape}")
     if not _checks.is_traced(z) and not np.all(np.isin(np.asarray(z), (0, 1))):
         raise _checks.fail("selected", "true or false, 1 or 0", "other values")
     _checks.number(confidence, "confidence", low=0, high=1, open_low=True, scalar=True)
-    return nogueira(z.astype(bool), confidence, jnp.result_type(float))
+    return nogueira(_checks.array(z, "selected", bool), confidence, jnp.result_type(float))
+
+
+def _clusters(number: int, num_classes: int | None = None) -> int:
+    """Of which there are so few that their table has indices: XLA aborts the process otherwise."""
+    number = _checks.integer(number, "num_clusters", low=1)
+    if number * (num_classes or number) >= 2**31:
+        raise _checks.fail("num_clusters", "such that a table of counts has < 2³¹ entries", number)
+    return number
 
 
 def _size(codes: ArrayLike, name: str) -> int:
-    shape = _checks.array(codes, name).shape
+    shape = _checks.numpy_or_jax(codes, name).shape
     if len(shape) != 1 or shape[0] == 0:
         raise _checks.fail(name, "of shape (n,) with n ≥ 1, one code a sample", f"shape {shape}")
     return shape[0]

@@ -296,7 +296,7 @@ def dirichlet_energies(
         indices, s = _edges(indices, weights)
         _checks.alike(x, s, "x and weights", axes=slice(1))
         return _energies_of_lists(x, indices, s)
-    s = _checks.square(_checks.real(weights, "weights", ndim=2), "weights").astype(x.dtype)
+    s = _checks.square(_checks.array(weights, "weights", x.dtype), "weights")
     _checks.alike(x, s, "x and weights", axes=slice(1))
     return _energies_of_matrix(x, s)
 

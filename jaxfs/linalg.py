@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
@@ -27,12 +28,12 @@ from jaxfs._subspace import leading_eigenpairs as leading_eigenpairs
 from jaxfs._types import ArrayLike, Scalar, Static, static_function
 
 
-def eigh(a: Float[Array, "*b d d"]) -> tuple[Float[Array, "*b d"], Float[Array, "*b d d"]]:
+def eigh(a: ArrayLike) -> tuple[Float[Array, "*b d"], Float[Array, "*b d d"]]:
     """Eigenvalues (ascending) and eigenvectors of symmetric `a`, as constants: not differentiated.
 
     A matrix with a non-finite entry has NaN for eigenvalues, on every backend.
     """
-    a = lax.stop_gradient(a)
+    a = lax.stop_gradient(_checks.square(a, "a"))
     w, v = _lapack.eigh(_guarded(a))
     return jnp.where(_is_finite(a), w, jnp.nan), v
 
@@ -115,7 +116,11 @@ def powm(a: ArrayLike, t: Scalar | ArrayLike) -> Float[Array, "*b d d"]:
     """
     a = _checks.square(a, "a")
     _checks.number(t, "t")
-    t = jnp.broadcast_to(jnp.asarray(t, a.dtype), a.shape[:-2])
+    try:
+        t = jnp.broadcast_to(jnp.asarray(t, a.dtype), a.shape[:-2])
+    except ValueError as error:
+        expected = f"a number or of shape {a.shape[:-2]}, as the matrices"
+        raise _checks.fail("t", expected, f"shape {np.shape(t)}") from error
     return _nan_unless_finite(_apply(POWER, a, t, clip=True))
 
 

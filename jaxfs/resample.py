@@ -44,6 +44,7 @@ def subsample_masks(
     >>> subsample_masks(jax.random.key(0), 3, 10, fraction=0.7).sum(axis=1).tolist()
     [7, 7, 7]
     """
+    _checks.key(key)
     num_resamples = _checks.integer(num_resamples, "num_resamples", low=1)
     num_samples = _checks.integer(num_samples, "num_samples", low=1)
     _checks.number(fraction, "fraction", low=0, high=1, open_low=True, scalar=True)

@@ -100,6 +100,7 @@ def _gkl(m, ridge, shrinkage, initial, key, **options) -> Search:
 
 
 def _select(source, search: Callable[..., Search], settings, more, key, memory) -> Selection:
+    _checks.record(source, "source", Source, "`from_blocks`")
     dtype = jax.dtypes.canonicalize_dtype(source.dtype)
     given, options = gaussian.settings(source.num_features, dtype, *settings)
     options.update(more)

@@ -93,11 +93,11 @@ def soft_knn(
         width = min(_checks.integer(num_candidates, "num_candidates", low=k + 1), width)
     if scale is not None:
         _checks.number(scale, "scale", low=0, open_low=True)
-        scale = _checks.real(scale, "scale").astype(e.dtype)
+        scale = _checks.array(scale, "scale", e.dtype)
         if scale.shape not in ((), (rows,)):
             raise _checks.fail("scale", f"a number or of shape ({rows},)", f"shape {scale.shape}")
         scale = jnp.broadcast_to(scale, (rows,))
-    present = jnp.ones(e.shape, bool) if mask is None else _checks.array(mask, "mask").astype(bool)
+    present = jnp.ones(e.shape, bool) if mask is None else _checks.array(mask, "mask", bool)
     if present.shape != e.shape:
         raise _checks.fail("mask", f"of shape {e.shape}, as distances", f"shape {present.shape}")
     if block_size is None:
@@ -136,15 +136,6 @@ def _soft_knn(e, present, gamma, scale, k: int, width: int, block_size: int) -> 
 def _nearest(e: Float[Array, "n"], present: Bool[Array, "n"], m: int) -> tuple[Array, Array]:
     """`smallest` of the finite candidates that are present."""
     return smallest(jnp.where(present & jnp.isfinite(e), lax.stop_gradient(e), jnp.inf), m)
-
-
-def soft_row(e: Float[Array, "m"], present: Bool[Array, "m"], gamma, k: int, scale=None) -> SoftKNN:
-    """`soft_knn` of one row, for use under `vmap`; finite throughout."""
-    ranked, _ = _nearest(e, present, min(k + 2, e.size))
-    if scale is not None:
-        scale = jnp.asarray(scale, e.dtype)[None]
-    soft = _soft_rows(e[None], present[None], ranked[None], gamma, scale, k, 1)
-    return SoftKNN(soft.nearest[0], soft.next[0])
 
 
 def _soft_rows(e, present, ranked, gamma, scale, k: int, block_size: int) -> SoftKNN:
@@ -229,6 +220,7 @@ def soft_weights(distances: ArrayLike, soft: SoftKNN) -> Float[Array, "*b candid
     [[0.0, 0.75, 0.25, 0.0]]
     """
     e = _checks.real(distances, "distances")
+    _checks.record(soft, "soft", SoftKNN, "`soft_knn`")
     nearest, following = (_checks.real(v, "soft") for v in soft)
     if not e.shape == nearest.shape == following.shape or e.ndim == 0:
         shapes = f"{e.shape}, {nearest.shape} and {following.shape}"

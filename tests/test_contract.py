@@ -187,10 +187,16 @@ def assert_same(got, expected, rtol: float) -> None:
     assert_close(got, expected, rtol)
 
 
+def as_users_have_it(dtype: str):
+    """float32 with x64 off, JAX's default; with x64 on it is traced in the tests of lowering."""
+    return jax.enable_x64(dtype == "float64")
+
+
 @every_score
 @both_dtypes
 def test_shape_and_dtype(score, dtype):
-    answer = score(data(dtype=dtype))
+    with as_users_have_it(dtype):
+        answer = score(data(dtype=dtype))
     assert isinstance(answer, jax.Array)
     chex.assert_shape(answer, (D,))
     assert answer.dtype == dtype
@@ -205,7 +211,8 @@ def test_larger_is_better(score):
 @both_dtypes
 def test_features_may_be_permuted(score, dtype):
     x, order = data(dtype=dtype), rng(1).permutation(D)
-    assert_close(score(x[:, order]), score(x)[order], SAME[dtype])
+    with as_users_have_it(dtype):
+        assert_close(score(x[:, order]), score(x)[order], SAME[dtype])
 
 
 @functools.cache
@@ -248,6 +255,7 @@ def test_lowers_for_cpu_cuda_and_tpu(score):
     platforms = ("cpu", "cuda", "tpu")
     exported = jax.export.export(jax.jit(value_and_gradient), platforms=platforms)(shape)
     assert exported.platforms == platforms
+    assert [a.dtype for a in exported.out_avals] == ["float32", "float32"]
 
 
 def padded(x: np.ndarray, content: float) -> tuple[np.ndarray, np.ndarray]:
@@ -263,12 +271,13 @@ def test_padding_without_weight_changes_nothing(score):
     """In float32, where rounding would show first."""
     x, labels = data(dtype="float32"), np.repeat([0, 1], N // 2 + 3)
     rows, weights = padded(x, 7.0)
-    answer = score(rows, labels, weights)
-    assert_same(answer, score(x), SAME["float32"])
-    for content in (np.nan, np.inf, -1e30):
-        again = score(padded(x, content)[0], labels, weights)
-        for leaf, expected in zip(jax.tree.leaves(again), jax.tree.leaves(answer), strict=True):
-            np.testing.assert_array_equal(leaf, expected)
+    with as_users_have_it("float32"):
+        answer = score(rows, labels, weights)
+        assert_same(answer, score(x), SAME["float32"])
+        for content in (np.nan, np.inf, -1e30):
+            again = score(padded(x, content)[0], labels, weights)
+            for leaf, expected in zip(jax.tree.leaves(again), jax.tree.leaves(answer), strict=True):
+                np.testing.assert_array_equal(leaf, expected)
 
 
 @every_smooth
@@ -310,18 +319,22 @@ def test_torch_input(score):
 
 
 @everything
-def test_integers_are_data(score):
-    x = np.round(10 * data()).astype(int)
-    assert_same(score(x), score(x.astype(float)), 0)
+@both_dtypes
+def test_integers_are_data(score, dtype):
+    """Beyond 32 bits too: JAX without x64 would wrap them."""
+    x = np.abs(np.round(10 * data())).astype(np.int64) * 2**30
+    with as_users_have_it(dtype):
+        assert_same(score(x), score(x.astype(dtype)), 0)
 
 
 @every_score
 @both_dtypes
 def test_nan_reaches_the_scores_it_touches(score, dtype):
     x = data(dtype=dtype)
-    clean = np.asarray(score(x))
-    x[2, 3] = np.nan
-    answer = np.asarray(score(x))
+    with as_users_have_it(dtype):
+        clean = np.asarray(score(x))
+        x[2, 3] = np.nan
+        answer = np.asarray(score(x))
     assert np.isnan(answer[3])
     others = np.isnan(answer) | (np.abs(answer - clean) <= SAME[dtype] * np.abs(clean).max())
     assert np.all(others), "a score is neither NaN nor what it was"
@@ -374,7 +387,8 @@ def test_weights_of_another_length_are_named(score):
 @every_selector
 @both_dtypes
 def test_selection_has_indices_and_objective(select, dtype):
-    answer = select(data(dtype=dtype))
+    with as_users_have_it(dtype):
+        answer = select(data(dtype=dtype))
     assert isinstance(answer, jaxfs.Selection)
     chex.assert_shape((answer.indices, answer.objective), (K,))
     assert answer.indices.dtype == jnp.int32
@@ -399,6 +413,7 @@ def test_selector_lowers_for_cpu_cuda_and_tpu(select):
     platforms = ("cpu", "cuda", "tpu")
     exported = jax.export.export(jax.jit(lambda x: select(x)), platforms=platforms)(shape)
     assert exported.platforms == platforms
+    assert [a.dtype for a in exported.out_avals] == ["int32", "float32", "int32"]
 
 
 @every_selector

@@ -270,7 +270,7 @@ def test_ten_thousand_sizes_become_a_few():
         ([(np.zeros((3, 2)), np.zeros(2))], "as many labels as samples"),
         ([(np.zeros((3, 2)), np.zeros((3, 4)))], "as many features in both classes"),
         ([np.zeros((3, 2)), (np.zeros((3, 2)), np.zeros(3))], "of one kind and dtype"),
-        ([(np.zeros((2, 2)), np.array(["a", "b"]))], "data set 0 must be numbers"),
+        ([(np.zeros((2, 2)), np.array(["a", "b"]))], "data set 0 must be an array of real numbers"),
         ([()], r"data set 0 must be \(x1, x2\), \(x, y\) or x"),
     ],
 )

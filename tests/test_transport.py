@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxfs import graphs, transport
+from jaxfs import graphs
 from jaxfs.transport import SoftKNN, soft_knn, soft_weights
 from tests.helpers import (
     FLOAT32_GRADIENT,
@@ -167,13 +167,12 @@ def test_blocks_rows_and_batches_change_nothing():
     e, mask = rng(6).gamma(2.0, size=(9, M)), rng(7).random((9, M)) < 0.8
     answer = soft(e, mask, 0.1)
     in_blocks = soft(e, mask, 0.1, block_size=4)
-    one_by_one = jax.vmap(lambda e, p: transport.soft_row(e, p, 0.1, K))(e, mask)
     batched = jax.vmap(lambda e, mask: soft_knn(e, K, gamma=0.1, mask=mask))(
         e.reshape(3, 3, M), mask.reshape(3, 3, M)
     )
     batched = jax.tree.map(lambda v: v.reshape(9, M), batched)
     eager = soft_knn(e, K, gamma=0.1, mask=mask)
-    for other in (in_blocks, one_by_one, batched, eager):
+    for other in (in_blocks, batched, eager):
         assert_close(other.nearest, answer.nearest, 1e-13)
         assert_close(other.next, answer.next, 1e-13)
 

@@ -99,6 +99,7 @@ class Selector(SelectorMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """The selected columns of `X`, in their order in `X`."""
         check_is_fitted(self)
+        _checks.unmasked(X, "X")
         caller = _arrays.namespace(X)
         if caller is None:
             _arrays.check_columns(X)
@@ -197,6 +198,8 @@ class Selector(SelectorMixin, BaseEstimator):
         """The data, checked; names and number of the features are remembered."""
         _checks.option(self.dtype, "dtype", _DTYPES)  # type: ignore[arg-type]
         _checks.flag(self.verbose, "verbose")
+        _checks.unmasked(X, "X")
+        _checks.unmasked(y, "y")
         if _arrays.namespace(X) is not None:
             X = _arrays.to_numpy(X)
         if _arrays.namespace(y) is not None:
@@ -218,10 +221,14 @@ class Selector(SelectorMixin, BaseEstimator):
         _arrays.check_finite(values, names, type(self).__name__)
         if self.dtype is not None and values.dtype != self.dtype:
             with np.errstate(over="ignore"):
-                values = values.astype(self.dtype)
-            _arrays.check_finite(values, names, f"{type(self).__name__} in {self.dtype}")
+                cast = values.astype(self.dtype)
+            _arrays.check_finite(cast, names, f"{type(self).__name__} in {self.dtype}")
+            _checks.fits(values, cast.dtype, "X")
+            values = cast
         if kind == "numbers":
-            target = np.asarray(target, values.dtype)
+            target = np.asarray(target)
+            _checks.fits(target, values.dtype, "y")
+            target = target.astype(values.dtype)
         elif kind == "classes":
             target, num_classes = self._encode(target)
         return Problem(values, target, num_classes, self._pad_features)

@@ -169,7 +169,8 @@ def difference(a: SPSD, b: SPSD, t: Scalar | ArrayLike = 0.5) -> Tangent:
 
 def absm_diagonal(s: Tangent) -> Float[Array, "*b d"]:
     """The diagonal of |G S Gᵀ|, by one k × k decomposition; derivatives as of `linalg.absm`."""
-    return jnp.sum(matmul(s.basis, absm(s.core)) * s.basis, axis=-1)
+    g, core = _point(s, "s", (SPSD, Tangent))
+    return jnp.sum(matmul(g, absm(core)) * g, axis=-1)
 
 
 def mean(

@@ -178,6 +178,7 @@ def fit_dirichlet_selector(
         num_candidates=num_candidates,
         num_anchors=num_anchors,
     )
+    _checks.key(key)
     return _fit(key, *problem, optimizer)
 
 

@@ -259,7 +259,7 @@ def classified(x, y, num_classes, weights):
 def targeted(x, y, weights):
     """Samples with a real target."""
     x = samples(x)
-    y = _checks.array(y, "y")
+    y = _checks.array(y, "y", x.dtype)
     if y.shape != (x.shape[0],):
         raise _checks.fail("y", f"of shape ({x.shape[0]},), one target a sample", f"{y.shape}")
-    return x, y.astype(x.dtype), sample_weights(weights, x)
+    return x, y, sample_weights(weights, x)

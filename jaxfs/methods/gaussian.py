@@ -216,6 +216,8 @@ def check_fallback(fallback: str, key) -> None:
     _checks.option(fallback, "fallback", FALLBACKS)
     if (key is None) == (fallback == "random"):
         raise _checks.fail("key", 'given exactly if fallback="random"', key)
+    if key is not None:
+        _checks.key(key)
 
 
 def problem(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):

@@ -140,7 +140,7 @@ def manifest_cost(
     True
     """
     d, n = _checks.integer(d, "d", low=2), _checks.integer(n, "n", low=1)
-    itemsize = jnp.dtype(jnp.result_type(float) if dtype is None else dtype).itemsize
+    itemsize = _checks.float_dtype(dtype, "dtype").itemsize
     for value, name in ((landmarks, "landmarks"), (refine, "refine")):
         _checks.only_if(rank is not None, value, name, "rank is given")
     if rank is None:
@@ -203,6 +203,7 @@ def _factor(part, key, x, weights, rule, *, rank, landmarks, refine):
 
 def problem(key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2):
     """The arguments of `part_score`, checked, and its options."""
+    _checks.key(key)
     x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
     d = x1.shape[1]
     check_bandwidth(bandwidth)

@@ -27,6 +27,8 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.methods import _relief
 from jaxfs.methods.filters import classified, targeted
 
+#: Neighbours by default, where there are so many: those of Kononenko 1994.
+_NEIGHBORS = 10
 #: So many numbers of temporary memory the default block takes, and so many rows at most: larger
 #: blocks are no faster.
 _MEMORY, _ROWS = 2**23, 128
@@ -37,7 +39,7 @@ def relieff_score(
     y: ArrayLike,
     *,
     num_classes: int,
-    num_neighbors: int = 10,
+    num_neighbors: int | None = None,
     weights: ArrayLike | None = None,
     block_size: int | None = None,
 ) -> Float[Array, "d"]:
@@ -50,7 +52,9 @@ def relieff_score(
     - `x`: `(n, d)`; units do not matter, features are divided by their range.
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_classes`: static, C ≥ 2.
-    - `num_neighbors`: k, static, in [1, n − 1]; every class must have more than k samples.
+    - `num_neighbors`: k, static, in [1, n − 1]; every class must have more than k samples. By
+      default one less than the smallest class has, at most 10; min(10, n − 1) where labels or
+      weights are traced.
     - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent. A whole number w is the
       sample w times: it is visited w times, counts w times in the priors and among the k
       neighbours of others, and has w − 1 copies of itself among its own. Of fractional weights the
@@ -84,8 +88,7 @@ def relieff_score(
     2
     """
     x, y, w, num_classes = classified(x, y, num_classes, weights)
-    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=x.shape[0] - 1)
-    _check_neighbors(y, w, k, num_classes)
+    k = _neighbors(num_neighbors, x, w, y, num_classes)
     block = _block_size(block_size, x, num_classes * k)
     return _relief.relieff(x, y, w, num_classes=num_classes, k=k, block=block)
 
@@ -94,7 +97,7 @@ def rrelieff_score(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    num_neighbors: int = 10,
+    num_neighbors: int | None = None,
     sigma: Scalar | None = 20.0,
     weights: ArrayLike | None = None,
     block_size: int | None = None,
@@ -108,7 +111,8 @@ def rrelieff_score(
 
     - `x`: `(n, d)`.
     - `y`: `(n,)`, numbers; divided by their range.
-    - `num_neighbors`: k, static, in [1, n − 1]. The paper takes 70 with σ = 20.
+    - `num_neighbors`: k, static, in [1, n − 1]; by default one less than there are samples, at most
+      10. The paper takes 70 with σ = 20.
     - `sigma`: σ, positive: the neighbour of rank r = 1 … k has the influence exp(−(r/σ)²), divided
       by the sum over the k. `None`: all have 1/k. May be traced.
     - `weights`, `block_size`: as in `relieff_score`; copies of a sample take up ranks.
@@ -130,10 +134,7 @@ def rrelieff_score(
     2
     """
     x, y, w = targeted(x, y, weights)
-    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=x.shape[0] - 1)
-    if not _checks.is_traced(w) and _copies(w).sum() <= k:
-        expected = f"below the {_copies(w).sum():.0f} samples present"
-        raise _checks.fail("num_neighbors", expected, k)
+    k = _neighbors(num_neighbors, x, w)
     if sigma is not None:
         _checks.number(sigma, "sigma", low=0, open_low=True, scalar=True)
         sigma = jnp.asarray(sigma, x.dtype)
@@ -143,15 +144,28 @@ def rrelieff_score(
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def _check_neighbors(y: Array, w: Array, k: int, num_classes: int) -> None:
-    """Every class has k neighbours for each of its samples, when that can be known."""
-    if _checks.is_traced(y) or _checks.is_traced(w):
-        return
-    counts = np.bincount(np.asarray(y), weights=_copies(w), minlength=num_classes)
-    if np.any(counts <= k):
-        c = int(np.argmin(counts))
-        expected = f"below the {counts[c]:.0f} samples of class {c}"
-        raise _checks.fail("num_neighbors", expected, k)
+def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c: int = 1) -> int:
+    """How many neighbours each sample has in every class, of those that are known to be there."""
+    n = x.shape[0]
+    if n < 2:
+        raise _checks.fail("x", "(n, d) with n ≥ 2 samples", f"{x.shape}")
+    k = min(_NEIGHBORS, n - 1)
+    if asked is not None:
+        k = _checks.integer(asked, "num_neighbors", low=1, high=n - 1)
+    if _checks.is_traced(w) or (y is not None and _checks.is_traced(y)):
+        return k
+    codes = np.zeros(n, int) if y is None else np.asarray(y)
+    counts = np.bincount(codes, weights=_copies(w), minlength=c)
+    least = int(np.argmin(counts))
+    whose = "present" if y is None else f"of class {least}"
+    if counts[least] <= 1:
+        expected = "such that every sample has a neighbour" + ("" if y is None else " of its class")
+        raise _checks.fail("weights" if y is None else "y", expected, f"1 sample {whose}")
+    if asked is None:
+        return min(k, int(np.ceil(counts[least])) - 1)
+    if counts[least] <= k:
+        raise _checks.fail("num_neighbors", f"below the {counts[least]:.0f} samples {whose}", k)
+    return k
 
 
 def _copies(w: Array) -> np.ndarray:

@@ -111,4 +111,5 @@ def ssfs(
         scoring=scoring,
         ranking=ranking,
     )
+    _checks.key(key)
     return _ssfs.run(key, *arguments)

@@ -134,11 +134,11 @@ def stream(
 
 
 def check_samples(x, y) -> tuple[Float[Array, "n p"], Array, bool]:
-    """x, y as `(n, l)`, and whether y had but one label."""
+    """x, y as `(n, l)` in its dtype, and whether y had but one label."""
     x = _checks.real(x, "x", ndim=2)
     if 0 in x.shape:
         raise _checks.fail("x", "(n, p) with n ≥ 1 samples and p ≥ 1 features", f"{x.shape}")
-    y = _checks.array(y, "y")
+    y = _checks.array(y, "y", x.dtype)
     one = y.ndim == 1
     y = y[:, None] if one else y
     if y.ndim != 2 or y.shape[0] != x.shape[0] or y.shape[1] == 0:
@@ -161,10 +161,10 @@ def check_weights(weights, x) -> Float[Array, "n"]:
 
 def check_masks(masks, chunk_size, w) -> tuple[Bool[Array, "m n"], int]:
     """Which samples of positive weight are in each resample, and how many resamples at a time."""
-    masks = _checks.array(masks, "masks")
+    masks = _checks.array(masks, "masks", bool)
     n = w.shape[0]
     if masks.ndim != 2 or masks.shape[1] != n or masks.shape[0] < 2:
         expected = f"of shape (B, {n}) with B ≥ 2 resamples"
         raise _checks.fail("masks", expected, f"shape {masks.shape}")
     chunk = min(_checks.integer(chunk_size, "chunk_size", low=1), masks.shape[0])
-    return masks.astype(bool) & (w > 0)[None], chunk
+    return masks & (w > 0)[None], chunk

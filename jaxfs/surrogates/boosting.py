@@ -100,8 +100,7 @@ def fit(
     w = _common.check_weights(weights, x)
     numbers = (jnp.asarray(a, x.dtype) for a in (learning_rate, l2, min_child_weight))
     rules = Rules(*numbers)
-    y = jnp.matrix_transpose(y).astype(x.dtype)
-    out = _fit(x, y, w, rules, loss, num_trees, max_depth)
+    out = _fit(x, jnp.matrix_transpose(y), w, rules, loss, num_trees, max_depth)
     return jax.tree.map(lambda a: a[0], out) if one else out
 
 
@@ -125,6 +124,7 @@ def predict(model: BoostingFit, x: ArrayLike, *, loss: str = "logistic") -> Floa
 
     **Returns** `(n,)`, or `(n, l)` for several labels. A sample with NaN gives NaN.
     """
+    _checks.record(model, "model", BoostingFit, "`fit`")
     x = _checks.real(x, "x", ndim=2)
     _checks.option(loss, "loss", _LOSSES)
     if model.importances.shape[-1] != x.shape[1]:

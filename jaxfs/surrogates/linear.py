@@ -58,7 +58,7 @@ def fit(
     """
     x, y, one = _common.check_samples(x, y)
     w = _common.check_weights(weights, x)
-    out = _fit(x, y.astype(x.dtype), _alpha(alpha, x), w)
+    out = _fit(x, y, _alpha(alpha, x), w)
     return jax.tree.map(lambda a: a[0], out) if one else out
 
 
@@ -90,7 +90,7 @@ def resampled_scores(
     x, y, one = _common.check_samples(x, y)
     w = _common.check_weights(weights, x)
     present, chunk = _common.check_masks(masks, chunk_size, w)
-    out = _resampled(x, y.astype(x.dtype), present, _alpha(alpha, x), w, -(-chunk // y.shape[1]))
+    out = _resampled(x, y, present, _alpha(alpha, x), w, -(-chunk // y.shape[1]))
     return jax.tree.map(lambda a: a[0], out) if one else out
 
 
@@ -139,7 +139,7 @@ def lars(
     number = _checks.integer(num_nonzero, "num_nonzero", low=1)
     _checks.option(method, "method", METHODS)
     w = _common.check_weights(weights, x)
-    out = _lars(x, y.astype(x.dtype), w, min(number, x.shape[0] - 1, x.shape[1]), method)
+    out = _lars(x, y, w, min(number, x.shape[0] - 1, x.shape[1]), method)
     return jax.tree.map(lambda a: a[0], out) if one else out
 
 

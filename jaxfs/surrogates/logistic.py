@@ -101,7 +101,7 @@ def resampled_scores(
 def _binary(x, y):
     x, y, one = _common.check_samples(x, y)
     _common.check_binary(y)
-    return x, jnp.matrix_transpose(y).astype(x.dtype), one
+    return x, jnp.matrix_transpose(y), one
 
 
 # ---- All samples --------------------------------------------------------------------------------

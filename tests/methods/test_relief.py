@@ -119,6 +119,25 @@ def test_small_classes_are_named_or_have_fewer_neighbours():
     assert_close(alone, expected, RTOL["float64"])
 
 
+def test_by_default_as_many_neighbours_as_the_smallest_class_allows():
+    """Ten samples a class are nine neighbours for each; more than ten are not taken."""
+    x, ten = data(), np.repeat([0, 1], 10)
+    for n, y, k in ((20, ten, 9), (N, Y > 0, 10)):
+        got = jaxfs.relieff_score(x[:n], y, num_classes=2)
+        same = jaxfs.relieff_score(x[:n], y, num_classes=2, num_neighbors=k)
+        np.testing.assert_array_equal(got, same)
+    half = np.where(np.arange(N) < 30, 0.5, 0.0)  # ten samples of class 1
+    got = jaxfs.relieff_score(x, Y > 0, num_classes=2, weights=half)
+    same = jaxfs.relieff_score(x, Y > 0, num_classes=2, weights=half, num_neighbors=9)
+    np.testing.assert_array_equal(got, same)
+    got = jaxfs.rrelieff_score(x[:6], target(x)[:6])
+    np.testing.assert_array_equal(got, jaxfs.rrelieff_score(x[:6], target(x)[:6], num_neighbors=5))
+    # Labels that are traced say nothing of their number.
+    traced = jax.jit(lambda y: jaxfs.relieff_score(x[:20], y, num_classes=2))(ten)
+    same = relieff(x[:20], ten, num_classes=2, num_neighbors=10)
+    assert_close(traced, same, RTOL["float64"])
+
+
 def test_bad_input_is_named():
     x = data()
     for call, message in {
@@ -128,7 +147,16 @@ def test_bad_input_is_named():
         lambda: jaxfs.relieff_score(x, Y > 0, num_classes=2, block_size=0): "block_size must be",
         lambda: jaxfs.rrelieff_score(x, Y[:3]): "y must be of shape \\(45,\\)",
         lambda: jaxfs.rrelieff_score(x, Y, sigma=-1.0): "sigma must be positive, got -1.0",
-        lambda: jaxfs.rrelieff_score(x, Y, weights=np.arange(N) < 9): "below the 9 samples present",
+        lambda: jaxfs.rrelieff_score(x, Y, num_neighbors=9, weights=np.arange(N) < 9): (
+            "below the 9 samples present"
+        ),
+        lambda: jaxfs.rrelieff_score(x, Y, weights=np.arange(N) < 1): (
+            "weights must be such that every sample has a neighbour, got 1 sample present"
+        ),
+        lambda: jaxfs.rrelieff_score(x[:1], Y[:1]): "x must be .* n ≥ 2 samples, got \\(1, 5\\)",
+        lambda: jaxfs.relieff_score(x[:21], Y[:21], num_classes=2): (
+            "y must be such that every sample has a neighbour of its class, got 1 sample of class 1"
+        ),
     }.items():
         with pytest.raises(ValueError, match=message):
             call()

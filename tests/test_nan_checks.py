@@ -1,0 +1,52 @@
+"""No NaN and no division by zero arises on the way to a finite score, not even one that is dropped.
+
+`jax_debug_nans` and `checkify` stop at the first, so a user who looks for the NaN of another
+function must not meet one of these.
+"""
+
+import jax
+import pytest
+from jax.experimental import checkify
+
+from tests.helpers import thorough
+from tests.test_contract import EVERYTHING, as_users_have_it, data
+
+#: They `vmap` a loop, which `checkify` does not take.
+UNCHECKED = {
+    "manifest_multiclass_score",
+    "mutual_information_score",
+    "mutual_information_regression_score",
+    "mcfs_score",
+}
+ALWAYS = {
+    "manifest_score",
+    "fisher_score",
+    "anova_score",
+    "t_score",
+    "chi2_score",
+    "pearson_score",
+    "f_regression_score",
+    "gini_score",
+    "variance_score",
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ALWAYS else pytest.param(name, marks=thorough)
+        for name in EVERYTHING
+        if name not in UNCHECKED
+    ],
+)
+def test_nothing_undefined_on_the_way(name):
+    plain = data(dtype="float32")
+    degenerate = plain.copy()
+    degenerate[:, 4], degenerate[:, 5] = 7, degenerate[:, 2]  # a constant and a copy
+    degenerate[1] = degenerate[0]
+    score = EVERYTHING[name]
+    with as_users_have_it("float32"):
+        checked = jax.jit(checkify.checkify(lambda x: score(x), errors=checkify.float_checks))
+        for x in (plain, degenerate, (plain > 0).astype("float32")):
+            error, _ = checked(x)
+            assert error.get() is None, error.get()
