@@ -61,6 +61,13 @@ class Rows(NamedTuple):
         squares = self.shares[..., None] * self.blocks * self.blocks
         return self.by_class(jnp.sum(squares, axis=1))
 
+    def fourth_powers(
+        self, deviations: Float[Array, "c d"], scale: Float[Array, "d"]
+    ) -> Float[Array, "c d"]:
+        """The means of ((x − overall mean) / scale)⁴ in the classes."""
+        z = (self.blocks + deviations[self.label][:, None]) / scale[None, None]
+        return self.by_class(jnp.sum(self.shares[..., None] * jnp.square(jnp.square(z)), axis=1))
+
     def by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
         """The sums over the blocks of each class: a product, or for many classes a scatter."""
         if self.num_classes > 32:
@@ -133,12 +140,14 @@ def arranged(
     """The samples less an origin, with their weights for shares.
 
     The origin is a value that the feature takes, so that large means do not cost digits, and
-    constants are exactly 0: the median of three samples, lest it be an outlier.
+    constants are exactly 0: the median of three samples, which is no outlier.
     """
     source, label, middle = _sorted_blocks(y, weights > 0, num_classes)
     there = source >= 0
     if origin is None:
-        origin = _of_one(jnp.median(x[middle], axis=0), jnp.any(there), axis)
+        a, b, c = x[middle]
+        median = jnp.maximum(jnp.minimum(a, b), jnp.minimum(jnp.maximum(a, b), c))
+        origin = _of_one(median, jnp.any(there), axis)
     blocks = jnp.where(there[..., None], x[source] - origin[None, None], 0)
     return Rows(blocks, jnp.where(there, weights[source], 0), label, num_classes, axis)
 
@@ -235,4 +244,9 @@ def products(u: Float[Array, "g k"], rows: Float[Array, "g k d"]) -> Float[Array
 
 def column(a: Float[Array, "*b d"], i: Int[Array, ""]) -> Float[Array, "*b"]:
     """Entry i of the last axis."""
-    return lax.dynamic_index_in_dim(a, i, axis=-1, keepdims=False)
+    return lax.dynamic_index_in_dim(a, i, axis=-1, keepdims=False, allow_negative_indices=False)
+
+
+def put(a: Float[Array, "*s"], new: Float[Array, "*t"], i: Int[Array, ""], *, axis: int) -> Array:
+    """`a` with its entry i of an axis replaced."""
+    return lax.dynamic_update_index_in_dim(a, new, i, axis, allow_negative_indices=False)
