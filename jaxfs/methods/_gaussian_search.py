@@ -120,12 +120,16 @@ def gc_search(
         search, factor, ratios, entropy, saturated_at = carry
         factor = factor._replace(rows=_gaussian.write(factor.rows, factor.newest, step))
         r = factor.residual
-        gain = jnp.log(r[-1:] / r[:-1])  # of quotients: units cancel without rounding
+        if objective == "entropy":
+            logs = jnp.log(r)
+            gain = logs[-1:] - logs[:-1]
+        else:
+            gain = jnp.log(r[-1:] / r[:-1])  # of quotients: units cancel without rounding
         ratio = ratios[:, None] + gain  # log|Σ*| − log|Σ|, of the classes and the pooled one
         value, clipped = compromise(ratio[:-1], p)
         own = jnp.zeros_like(value)
         if objective == "entropy":
-            own = class_entropy(jnp.log(r[:-2]), p, 1)
+            own = class_entropy(logs[:-2], p, 1)
             value = value + own
         wilks = ratio[-1]
         left = _independent(factor, variances, g.priors) & m.varies & ~search.chosen
@@ -203,11 +207,12 @@ def gkl_search(m: Moments, ridge, shrinkage, initial, *, num_features, objective
         factor = factor._replace(rows=_gaussian.write(factor.rows, factor.newest, step))
         cross = cross._replace(rows=_gaussian.write(cross.rows, cross.newest, step))
         r = factor.residual
-        # Logarithms of quotients, so that units cancel without rounding.
-        terms = jnp.log(r / swap(r)), cross.spread / r, cross.shift**2 / r
-        gain = divergence(*terms, g.priors, 1)
+        terms = cross.spread / r, cross.shift**2 / r, g.priors, 1
         if objective == "entropy":
-            gain = gain + pair_entropy(jnp.log(r), g.priors, 1)
+            logs = jnp.log(r)
+            gain = divergence(logs - swap(logs), *terms) + pair_entropy(logs, g.priors, 1)
+        else:
+            gain = divergence(jnp.log(r / swap(r)), *terms)  # of quotients, as in GC
         left = _independent(factor, variances, g.priors) & m.varies & ~search.chosen
         any_left, any_fresh, any_lost = _any(
             left, left & ~search.copies, left & ~jnp.isfinite(gain)
