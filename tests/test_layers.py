@@ -59,6 +59,7 @@ ORDER = (
     "methods._gaussian_criteria",
     "methods._gaussian_search",
     "methods.gaussian",
+    "methods.canonical",
     "methods._laplacian",
     "methods._ssfs",
     "methods.ssfs",

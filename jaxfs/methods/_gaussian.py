@@ -36,8 +36,8 @@ class Compromise(NamedTuple):
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
         """Of the groups, from those of the classes; `outer` gives those of the means."""
-        pooled = _sum(self.shares, own)
-        total = _sum(self.shares, own + outer(self.deviations))
+        pooled = weighted_sum(self.shares, own)
+        total = weighted_sum(self.shares, own + outer(self.deviations))
         return jnp.concat([_shrunk(own, pooled, self.shrinkage), pooled[None], total[None]])
 
 
@@ -64,7 +64,7 @@ class OneAgainstAll(NamedTuple):
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
         """As those of `Compromise`."""
-        own = _shrunk(own, _sum(self.shares, own), self.shrinkage)
+        own = _shrunk(own, weighted_sum(self.shares, own), self.shrinkage)
         within = _each(self.shares, own) * own
         sums = _sums_around(within + outer(self.before), within + outer(self.after))
         others = _over(sums[0] + sums[1] + outer(self.around), self.rest)
@@ -97,7 +97,7 @@ def one_against_all_groups(m: Moments, shrinkage) -> OneAgainstAll:
 Groups = Compromise | OneAgainstAll
 
 
-def _sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
+def weighted_sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
     return jnp.tensordot(weights, a, axes=1, precision=lax.Precision.HIGHEST)
 
 
@@ -189,12 +189,12 @@ def extend(f: Factor, i, cov: Float[Array, "g d"], floor: Float[Array, "d"]) -> 
 
 def total_variances(m: Moments) -> Float[Array, "d"]:
     """The variances of all samples."""
-    return _sum(m.priors, m.variances + jnp.square(m.deviations))
+    return weighted_sum(m.priors, m.variances + jnp.square(m.deviations))
 
 
 def total_row(m: Moments, i, own: Float[Array, "c d"]) -> Float[Array, "d"]:
     """The covariance of feature i with every feature, over all samples."""
-    return _sum(m.priors, own + with_feature(i)(m.deviations))
+    return weighted_sum(m.priors, own + with_feature(i)(m.deviations))
 
 
 def is_copy(m: Moments, variances, row: Float[Array, "d"], i) -> Bool[Array, "d"]:

@@ -64,9 +64,14 @@ class Rows(NamedTuple):
     def fourth_powers(
         self, deviations: Float[Array, "c d"], scale: Float[Array, "d"]
     ) -> Float[Array, "c d"]:
-        """The means of ((x − overall mean) / scale)⁴ in the classes."""
-        z = (self.blocks + deviations[self.label][:, None]) / scale[None, None]
-        return self.by_class(jnp.sum(self.shares[..., None] * jnp.square(jnp.square(z)), axis=1))
+        """The means of ((x − overall mean) / scale)⁴ in the classes, without a copy of the data."""
+
+        def of_block(block):
+            x, share, label = block
+            z = (x + deviations[label][None]) / scale[None]
+            return matmul(share[None], jnp.square(jnp.square(z)))[0]
+
+        return self.by_class(lax.map(of_block, (self.blocks, self.shares, self.label)))
 
     def by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
         """The sums over the blocks of each class: a product, or for many classes a scatter."""
@@ -235,6 +240,12 @@ def _block_rows(n: int, num_classes: int) -> int:
     """A power of two, with few places left empty: less than a block a class."""
     wanted = n // (8 * num_classes)
     return min(2 ** max(wanted.bit_length() - 1, 0), LARGEST_BLOCK)
+
+
+def num_places(n: int, num_classes: int) -> int:
+    """Rows of all blocks, those left empty included."""
+    rows = _block_rows(n, num_classes)
+    return rows * (n // rows + num_classes)
 
 
 def products(u: Float[Array, "g k"], rows: Float[Array, "g k d"]) -> Float[Array, "g d"]:

@@ -38,7 +38,7 @@ class _Search(NamedTuple):
     alive: Bool[Array, ""]  # false once nothing could be chosen
 
 
-def _start(m: Moments, num_features: int) -> _Search:
+def beginning(m: Moments, num_features: int) -> _Search:
     none = jnp.zeros(m.varies.shape[0], bool)
     indices = jnp.full(num_features, -1, jnp.int32)
     objective = jnp.full(num_features, jnp.nan, m.priors.dtype)
@@ -72,7 +72,14 @@ def _choose(s: _Search, step, initial, left, goes_on, any_fresh, value, *ranks):
     return i, s
 
 
-def _independent(f: Factor, variances, priors) -> Bool[Array, "d"]:
+def choose_best(m: Moments, s: _Search, step, initial, left, value, gain):
+    """`_choose` for a criterion that ranks by itself, among those `left` that vary."""
+    left = left & m.varies & ~s.chosen
+    any_left, any_fresh, any_lost = _any(left, left & ~s.copies, left & ~jnp.isfinite(gain))
+    return _choose(s, step, initial, left, any_left & ~any_lost, any_fresh, value, gain)
+
+
+def independent(f: Factor, variances, priors) -> Bool[Array, "d"]:
     """Candidates that no group sees, to rounding, as a combination of those chosen."""
     left = f.residual > 64 * eps(variances.dtype) * variances
     return jnp.all(left | (priors == 0)[:, None], axis=0)
@@ -132,7 +139,7 @@ def gc_search(
             own = class_entropy(logs[:-2], p, 1)
             value = value + own
         wilks = ratio[-1]
-        left = _independent(factor, variances, g.priors) & m.varies & ~search.chosen
+        left = independent(factor, variances, g.priors) & m.varies & ~search.chosen
         lost = ~jnp.isfinite(value + wilks)  # a number is missing: nothing is ranked beside it
         any_left, any_fresh, any_open, any_lost = _any(
             left, left & ~search.copies, left & ~clipped, left & lost
@@ -166,7 +173,7 @@ def gc_search(
         return Selection(search.indices, search.objective, saturated_at)
 
     start = (
-        _start(m, num_features),
+        beginning(m, num_features),
         _gaussian.empty_factor(variances, num_features),
         jnp.zeros(p.shape[0] + 1, p.dtype),
         jnp.zeros((), p.dtype),
@@ -213,12 +220,8 @@ def gkl_search(m: Moments, ridge, shrinkage, initial, *, num_features, objective
             gain = divergence(logs - swap(logs), *terms) + pair_entropy(logs, g.priors, 1)
         else:
             gain = divergence(jnp.log(r / swap(r)), *terms)  # of quotients, as in GC
-        left = _independent(factor, variances, g.priors) & m.varies & ~search.chosen
-        any_left, any_fresh, any_lost = _any(
-            left, left & ~search.copies, left & ~jnp.isfinite(gain)
-        )
-        goes_on = any_left & ~any_lost
-        i, search = _choose(search, step, initial, left, goes_on, any_fresh, so_far + gain, gain)
+        left = independent(factor, variances, g.priors)
+        i, search = choose_best(m, search, step, initial, left, so_far + gain, gain)
         return i, (step, i, search, factor, cross, so_far + column(gain, i))
 
     def absorb(chosen, own):
@@ -242,7 +245,9 @@ def gkl_search(m: Moments, ridge, shrinkage, initial, *, num_features, objective
         spread=swap(variances),
         shift=g.means - swap(g.means),
     )
-    return Search((_start(m, k), factor, cross, prior_constant(g.priors)), choose, absorb, finish)
+    return Search(
+        (beginning(m, k), factor, cross, prior_constant(g.priors)), choose, absorb, finish
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("num_features", "num_classes", "objective"))
