@@ -1,4 +1,4 @@
-"""The Gaussian compromise and the Gaussian KL bound as estimators."""
+"""The Gaussian compromise, the Gaussian KL bound and canonical correlation as estimators."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from jaxfs.estimators import _cost
 from jaxfs.estimators._base import GreedySelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
 from jaxfs.methods._gaussian_moments import num_places
+from jaxfs.methods.canonical import cca_select
 from jaxfs.methods.gaussian import gc_select, gkl_select
 
 
@@ -18,8 +19,8 @@ class _Gaussian(GreedySelector):
     def _work(self, n: int, d: int, c: int) -> _cost.Work:
         k = self._wanted(d) or min(50, d)
         blocks, factors = num_places(n, c), self._factors(c)
-        # The samples, as they came, sorted and centred; some ten vectors of features a factor.
-        numbers = (n + 2 * blocks + factors * (k + 10)) * d
+        # The samples, as they came, sorted and centred; some fifteen vectors of features a factor.
+        numbers = (n + 2 * blocks + factors * (k + 15)) * d
         return _cost.Work(numbers=numbers, passes=k * d * (2 * n + 2 * factors * k))
 
 
@@ -99,3 +100,23 @@ class GaussianKL(_Gaussian):
 
     def _select(self, problem: Problem, number: int) -> Selection:
         return gkl_select(problem.x, problem.y, number, **_common(self, problem))
+
+
+@estimator
+class CanonicalCorrelation(_Gaussian):
+    """Features that jointly correlate most with the classes, as linear discriminants see them.
+
+    **Parameters** beside those of `Selector`: `ridge`, as in `jaxfs.cca_select`.
+
+    **Attributes** beside those of `Selector`: `objective_ (k,)`, the sum of squared canonical
+    correlations of the features chosen so far.
+    """
+
+    ridge: float | None = None
+
+    def _factors(self, c: int) -> int:
+        return 1
+
+    def _select(self, problem: Problem, number: int) -> Selection:
+        options: dict[str, Any] = {"num_classes": problem.num_classes, "weights": problem.weights}
+        return cca_select(problem.x, problem.y, number, ridge=self.ridge, **options)

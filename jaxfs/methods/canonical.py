@@ -41,7 +41,7 @@ def cca_select(
     - `initial`: `(m,)`, distinct features to begin with, in this order, m ≤ `num_features`.
     - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
 
-    **Returns** `Selection`: `indices (k,)` in the order chosen, −1 where nothing was left to choose;
+    **Returns** `Selection`: `indices (k,)` in the order chosen, −1 where nothing was left;
     `objective (k,)`, the criterion with that many features; `saturated_at` is `num_features`.
 
     **Numerics** as `gc_select`: constants are never chosen, copies of a chosen feature only when
