@@ -14,6 +14,7 @@ from jaxfs._types import Median as Median
 from jaxfs._types import Percentile as Percentile
 from jaxfs._types import Selection as Selection
 from jaxfs.methods._combine import combine_scores as combine_scores
+from jaxfs.methods.canonical import cca_select as cca_select
 from jaxfs.methods.dirichlet import Coverage as Coverage
 from jaxfs.methods.dirichlet import DirichletResult as DirichletResult
 from jaxfs.methods.dirichlet import DirichletSelector as DirichletSelector

@@ -17,9 +17,7 @@ from jaxfs.resample import Stability
 
 #: Methods that compare features, or samples, in the units of the data; the others are free of them
 #: or standardise by themselves.
-_IN_UNITS = frozenset(
-    {"manifest", "combined", "gc", "gkl", "laplacian", "mcfs", "spec", "variance"}
-)
+_IN_UNITS = frozenset({"manifest", "combined", "gkl", "laplacian", "mcfs", "spec", "variance"})
 #: Ranges further apart than this are not in common units.
 _UNITS = 100.0
 #: More classes than this that are numbers may be meant as numbers.

@@ -30,7 +30,7 @@ from jaxfs._blocks import from_npy as from_npy
 from jaxfs._blocks import from_parquet as from_parquet
 from jaxfs._passes import Sums, add_up, average, targets_with
 from jaxfs._types import ArrayLike, Scalar, Selection
-from jaxfs.methods import _gaussian_search, _moments, gaussian
+from jaxfs.methods import _gaussian_criteria, _gaussian_search, _moments, gaussian
 from jaxfs.methods._gaussian_moments import (
     LARGEST_BLOCK,
     Covariances,
@@ -70,8 +70,8 @@ def gc_select(
 
     **Returns** `Selection`, as `jaxfs.gc_select`.
 
-    **Cost** two passes and n·d² multiplications, or `num_features` + 1 passes. Memory: `memory`
-    three times, or some O(C k d), and a few blocks.
+    **Cost** two passes and n·d² multiplications, or `num_features` + 1 passes; the default ridge
+    takes one more. Memory: `memory` three times, or some O(C k d), and a few blocks.
     """
     gaussian.check_fallback(fallback, key)
     settings = (num_features, num_classes, objective, ridge, shrinkage, initial)
@@ -109,15 +109,20 @@ def _select(source, search: Callable[..., Search], settings, more, key, memory) 
     sums = add_up(source, c)
     gaussian.check_rank(int(np.sum(sums.reach != 0)), sums.counts, k, *given[:2])
     terms = num_sums(source.rows / LARGEST_BLOCK, LARGEST_BLOCK)
-    if 8 * c * source.num_features**2 <= memory:
-        matrices = average(source, sums, Rows.covariances)
-        variances = np.array([np.diagonal(a) for a in matrices])
-        m = _moments_of(sums, variances, Covariances(jnp.asarray(matrices, dtype), terms), dtype)
-        return _all_steps(search, tuple(options.items()), m, *given, key)
-    variances = average(source, sums, Rows.variances)
-    m = _moments_of(sums, variances, Elsewhere(terms), dtype)
+    whole = 8 * c * source.num_features**2 <= memory
+    found = average(source, sums, Rows.covariances if whole else Rows.variances)
+    variances = np.array([np.diagonal(a) for a in found]) if whole else found
+    data = Covariances(jnp.asarray(found, dtype), terms) if whole else Elsewhere(terms)
+    m = _moments_of(sums, variances, data, dtype)
+    ridge, *others = given
+    if ridge is None:
+        units = np.asarray(m.deviations), np.asarray(_gaussian_criteria.deviation(m))
+        fourth = average(source, sums, Rows.fourth_powers, *units)
+        ridge = _gaussian_criteria.default_ridge(m, jnp.asarray(fourth, dtype))
     static = search, tuple(options.items())
-    arguments = (m, *given, key)
+    arguments = (m, ridge, *others, key)
+    if whole:
+        return _all_steps(*static, *arguments)
     carry = _start(*static, *arguments)
     for step in range(k):
         i, chosen = _choose(*static, *arguments, np.int32(step), carry)

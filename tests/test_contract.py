@@ -105,6 +105,7 @@ SELECTORS = {
     "gc_select entropy": selector(jaxfs.gc_select, objective="entropy"),
     "gkl_select": selector(jaxfs.gkl_select),
     "gkl_select mi": selector(jaxfs.gkl_select, objective="mi"),
+    "cca_select": selector(jaxfs.cca_select),
     "mrmr_select": selector(jaxfs.mrmr_select),
     "mrmr_select mi": selector(
         jaxfs.mrmr_select, scheme="difference", relevance="mi", redundancy="mi"

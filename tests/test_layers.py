@@ -61,6 +61,7 @@ ORDER = (
     "methods._gaussian_search",
     "methods.gaussian",
     "methods._eigenspaces",
+    "methods.canonical",
     "methods._laplacian",
     "methods._ssfs",
     "methods._ssfs_options",

@@ -8,6 +8,7 @@ from jaxfs.estimators.ensemble import StabilitySelector as StabilitySelector
 from jaxfs.estimators.filters import FilterSelector as FilterSelector
 from jaxfs.estimators.filters import MutualInformation as MutualInformation
 from jaxfs.estimators.filters import MutualInformationRegression as MutualInformationRegression
+from jaxfs.estimators.gaussian import CanonicalCorrelation as CanonicalCorrelation
 from jaxfs.estimators.gaussian import GaussianCompromise as GaussianCompromise
 from jaxfs.estimators.gaussian import GaussianKL as GaussianKL
 from jaxfs.estimators.manifest import ManiFeSt as ManiFeSt

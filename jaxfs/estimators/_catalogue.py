@@ -12,7 +12,7 @@ from jaxfs.estimators.filters import (
     MutualInformation,
     MutualInformationRegression,
 )
-from jaxfs.estimators.gaussian import GaussianCompromise, GaussianKL
+from jaxfs.estimators.gaussian import CanonicalCorrelation, GaussianCompromise, GaussianKL
 from jaxfs.estimators.manifest import ManiFeSt
 from jaxfs.estimators.redundancy import CFS, CMIM, FCBF, JMI, MRMR
 from jaxfs.estimators.relief import ReliefF, RReliefF
@@ -65,6 +65,12 @@ _ALL = (
         GaussianKL,
         "classes",
         "Features that jointly set each class apart from the rest; fast for many.",
+    ),
+    _method(
+        "cca",
+        CanonicalCorrelation,
+        "classes",
+        "Features that jointly correlate most with the classes, linearly; fast for many.",
     ),
     _method(
         "mrmr",

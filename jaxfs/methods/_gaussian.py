@@ -6,6 +6,7 @@ Cholesky factor per group turns it into the conditional variances σ²_{j|S} (se
 a candidate. Nothing of size d×d is formed.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -13,86 +14,143 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import eps, matmul, safe_divide
-from jaxfs.methods._gaussian_moments import Moments, column, products
+from jaxfs._numerics import eps, safe_divide, safe_sqrt
+from jaxfs.methods._gaussian_moments import Moments, column, products, put
+
+# ---- Groups of classes --------------------------------------------------------------------------
+
+#: Products of deviations: of a feature with itself, with one other, or of a few with each other.
+Outer = Callable[[Float[Array, "c d"]], Float[Array, "c *s"]]
 
 
-class Groups(NamedTuple):
-    """Gaussians that are mixtures of the classes.
+class Compromise(NamedTuple):
+    """The classes, then the pooled within-class Gaussian, then f* (all samples)."""
 
-    Their covariances are Σ_g = Σ_c within_gc Σ_c + Σ_c between_gc (μ_c − μ_g)(μ_c − μ_g)ᵀ; a
-    diagonal ridge is added to each. Means are less the overall one.
+    shares: Float[Array, "c"]  # the priors of the classes
+    deviations: Float[Array, "c d"]
+    shrinkage: Float[Array, ""]
+
+    @property
+    def priors(self) -> Float[Array, "g"]:
+        return jnp.concat([self.shares, jnp.ones(2, self.shares.dtype)])
+
+    def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
+        """Of the groups, from those of the classes; `outer` gives those of the means."""
+        pooled = weighted_sum(self.shares, own)
+        total = weighted_sum(self.shares, own + outer(self.deviations))
+        return jnp.concat([_shrunk(own, pooled, self.shrinkage), pooled[None], total[None]])
+
+
+def compromise_groups(m: Moments, shrinkage) -> Compromise:
+    return Compromise(m.priors, m.deviations, shrinkage)
+
+
+class OneAgainstAll(NamedTuple):
+    """The classes, then for each class all others; two classes are one such problem, not two.
+
+    The others are those before the class and those after it. Where sets of classes of weights v, w
+    and means a, b are joined, their scatter grows by vw/(v + w) (a − b)(a − b)ᵀ: sums alone give
+    the scatter of all but one class, in O(C), where a difference, all less one, would cancel.
     """
 
-    within: Float[Array, "g c"]
-    between: Float[Array, "g c"]
-    means: Float[Array, "g d"]
     priors: Float[Array, "g"]  # 0 for a group that is not there
+    means: Float[Array, "g d"]
+    shares: Float[Array, "c"]  # the priors of the classes
+    rest: Float[Array, "c"]  # those of the others
+    before: Float[Array, "c d"]  # √(vw/(v + w)) (a − b): each class, and those before it
+    after: Float[Array, "c d"]  # each class, and those after it
+    around: Float[Array, "c d"]  # those before it, and those after it
+    shrinkage: Float[Array, ""]
+
+    def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
+        """As those of `Compromise`."""
+        own = _shrunk(own, weighted_sum(self.shares, own), self.shrinkage)
+        within = _each(self.shares, own) * own
+        sums = _sums_around(within + outer(self.before), within + outer(self.after))
+        others = _over(sums[0] + sums[1] + outer(self.around), self.rest)
+        pairs = self.priors.shape[0] // 2
+        return jnp.concat([own[:pairs], others[:pairs]])
 
 
-def _shrunk(m: Moments, weights: Float[Array, "g c"], shrinkage) -> Float[Array, "g c"]:
-    """Mixture weights when each class's covariance is drawn towards the pooled one."""
-    total = jnp.sum(weights, axis=1, keepdims=True)
-    return (1 - shrinkage) * weights + shrinkage * total * m.priors[None]
-
-
-def compromise_groups(m: Moments, shrinkage) -> Groups:
-    """The classes, then f* (all samples), then the pooled within-class Gaussian."""
-    c, d = m.deviations.shape
-    p = m.priors[None]
-    one_class = jnp.eye(c, dtype=p.dtype)
-    return Groups(
-        within=_shrunk(m, jnp.concat([one_class, p, p]), shrinkage),
-        between=jnp.concat([jnp.zeros_like(one_class), p, jnp.zeros_like(p)]),
-        means=jnp.concat([m.deviations, jnp.zeros((2, d), p.dtype)]),
-        priors=jnp.concat([m.priors, jnp.ones(2, p.dtype)]),
+def one_against_all_groups(m: Moments, shrinkage) -> OneAgainstAll:
+    p, means = m.priors, m.deviations
+    pairs = p.shape[0] if p.shape[0] > 2 else 1
+    sums = p, p[:, None] * means
+    (v, before), (w, after) = _sums_around(sums, sums)
+    rest = v + w
+    here = (p > 0) & (rest > 0)
+    groups = jnp.concat([p[:pairs], rest[:pairs]])
+    others = _over(before + after, rest)
+    before, after = _over(before, v), _over(after, w)
+    return OneAgainstAll(
+        priors=jnp.where(jnp.tile(here[:pairs], 2), groups, 0),
+        means=jnp.concat([means[:pairs], others[:pairs]]),
+        shares=p,
+        rest=rest,
+        before=_joining(v, p) * (before - means),
+        after=_joining(w, p) * (after - means),
+        around=_joining(v, w) * (before - after),
+        shrinkage=shrinkage,
     )
 
 
-def one_against_all_groups(m: Moments, shrinkage) -> Groups:
-    """The classes, then for each class all others; two classes are one such problem, not two."""
-    c = m.priors.shape[0]
-    pairs = c if c > 2 else 1
-    p = m.priors[:pairs]
-    others = jnp.where(jnp.eye(pairs, c, dtype=bool), 0, m.priors[None])
-    rest = jnp.sum(others, axis=1)
-    others = safe_divide(others, jnp.broadcast_to(rest[:, None], others.shape))
-    one_class = jnp.eye(pairs, c, dtype=p.dtype)
-    return Groups(
-        within=_shrunk(m, jnp.concat([one_class, others]), shrinkage),
-        between=jnp.concat([jnp.zeros_like(one_class), others]),
-        means=jnp.concat([m.deviations[:pairs], matmul(others, m.deviations)]),
-        priors=jnp.where(jnp.tile((p > 0) & (rest > 0), 2), jnp.concat([p, rest]), 0),
-    )
+Groups = Compromise | OneAgainstAll
 
 
-def group_variances(m: Moments, g: Groups, ridge) -> Float[Array, "g d"]:
+def weighted_sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
+    return jnp.tensordot(weights, a, axes=1, precision=lax.Precision.HIGHEST)
+
+
+def _each(weights: Float[Array, "c"], like: Float[Array, "c *s"]) -> Float[Array, "c *s"]:
+    return weights.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _over(a: Float[Array, "c *s"], weights: Float[Array, "c"]) -> Float[Array, "c *s"]:
+    """a / weights; 0 where a weight is, and so is a."""
+    return a / _each(jnp.where(weights > 0, weights, 1), a)
+
+
+def _shrunk(own: Float[Array, "c *s"], pooled: Float[Array, "*s"], shrinkage):
+    """Each class's covariance drawn towards the pooled one."""
+    return (1 - shrinkage) * own + shrinkage * pooled[None]
+
+
+def _sums_around(a, b):
+    """For each row the sum of a's before it, and the sum of b's after it; of trees of arrays."""
+    rows = a, jax.tree.map(jnp.flipud, b)
+    zeros = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows)
+    before, after = lax.scan(lambda t, x: (jax.tree.map(jnp.add, t, x), t), zeros, rows)[1]
+    return before, jax.tree.map(jnp.flipud, after)
+
+
+def _joining(v: Float[Array, "c"], w: Float[Array, "c"]) -> Float[Array, "c 1"]:
+    return safe_sqrt(_over(v * w, v + w))[:, None]
+
+
+def with_feature(i: Int[Array, ""]) -> Outer:
+    return lambda a: column(a, i)[:, None] * a
+
+
+def group_variances(m: Moments, g: Groups, ridge: Float[Array, "d"]) -> Float[Array, "g d"]:
     """With the ridge; 1 for a group that is not there, so that it does no harm."""
-
-    def scatter(group):
-        weights, mean = group
-        return matmul(weights[None], jnp.square(m.deviations - mean[None]))[0]
-
-    between = lax.map(scatter, (g.between, g.means))
-    variances = matmul(g.within, m.variances) + between + ridge
+    variances = g.covariances(m.variances, jnp.square) + ridge[None]
     return jnp.where((g.priors > 0)[:, None], variances, 1)
 
 
-def group_rows(m: Moments, g: Groups, i: Int[Array, ""], own: Float[Array, "c d"]):
-    """The same in every group, from those of the classes."""
-    weights = g.between * (column(m.deviations, i)[None] - column(g.means, i)[:, None])
-    both = matmul(jnp.concat([g.within, weights], axis=1), jnp.concat([own, m.deviations]))
-    cov = both - jnp.sum(weights, axis=1, keepdims=True) * g.means
+def group_rows(g: Groups, i: Int[Array, ""], own: Float[Array, "c d"]) -> Float[Array, "g d"]:
+    """The covariances of feature i with every feature, from those in the classes."""
+    cov = g.covariances(own, with_feature(i))
     return jnp.where((g.priors > 0)[:, None], cov, 0)
 
 
 def group_covariances(m: Moments, g: Groups, indices: Int[Array, "k"]) -> Float[Array, "g k k"]:
     """The groups' covariances between a few features."""
-    dev, mean = (jnp.take(a, indices, axis=-1) for a in (m.deviations, g.means))
-    own = m.data.covariances_among(indices)
-    away = dev[None] - mean[:, None]  # (g, c, k)
-    scatter = jax.vmap(lambda w, a: matmul(a.T * w[None], a))(g.between, away)
-    return jnp.einsum("gc,ckl->gkl", g.within, own, precision=lax.Precision.HIGHEST) + scatter
+
+    def outer(a):
+        few = jnp.take(a, indices, axis=1)
+        return few[:, :, None] * few[:, None, :]
+
+    return g.covariances(m.data.covariances_among(indices), outer)
 
 
 # ---- The incremental Cholesky factor ------------------------------------------------------------
@@ -119,24 +177,24 @@ def empty_factor(variances: Float[Array, "g d"], num_steps: int) -> Factor:
 
 def write(rows: Float[Array, "g k d"], newest: Float[Array, "g d"], step) -> Float[Array, "g k d"]:
     """The rows with the one that the step before has left; at step 0 that is a row of zeros."""
-    return lax.dynamic_update_index_in_dim(rows, newest, jnp.maximum(step - 1, 0), axis=1)
+    return put(rows, newest, jnp.maximum(step - 1, 0), axis=1)
 
 
-def extend(f: Factor, i, cov: Float[Array, "g d"], floor) -> Factor:
+def extend(f: Factor, i, cov: Float[Array, "g d"], floor: Float[Array, "d"]) -> Factor:
     """The factor with feature i added; its rows are all written."""
     variance = column(f.residual, i)
     row = (cov - products(column(f.rows, i), f.rows)) / jnp.sqrt(variance)[:, None]
-    return Factor(f.rows, row, jnp.maximum(f.residual - row * row, floor))
+    return Factor(f.rows, row, jnp.maximum(f.residual - row * row, floor[None]))
 
 
 def total_variances(m: Moments) -> Float[Array, "d"]:
     """The variances of all samples."""
-    return matmul(m.priors[None], m.variances + m.deviations * m.deviations)[0]
+    return weighted_sum(m.priors, m.variances + jnp.square(m.deviations))
 
 
 def total_row(m: Moments, i, own: Float[Array, "c d"]) -> Float[Array, "d"]:
     """The covariance of feature i with every feature, over all samples."""
-    return matmul(m.priors[None], own + column(m.deviations, i)[:, None] * m.deviations)[0]
+    return weighted_sum(m.priors, own + with_feature(i)(m.deviations))
 
 
 def is_copy(m: Moments, variances, row: Float[Array, "d"], i) -> Bool[Array, "d"]:

@@ -61,6 +61,18 @@ class Rows(NamedTuple):
         squares = self.shares[..., None] * self.blocks * self.blocks
         return self.by_class(jnp.sum(squares, axis=1))
 
+    def fourth_powers(
+        self, deviations: Float[Array, "c d"], scale: Float[Array, "d"]
+    ) -> Float[Array, "c d"]:
+        """The means of ((x − overall mean) / scale)⁴ in the classes, without a copy of the data."""
+
+        def of_block(block):
+            x, share, label = block
+            z = (x + deviations[label][None]) / scale[None]
+            return matmul(share[None], jnp.square(jnp.square(z)))[0]
+
+        return self.by_class(lax.map(of_block, (self.blocks, self.shares, self.label)))
+
     def by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
         """The sums over the blocks of each class: a product, or for many classes a scatter."""
         if self.num_classes > 32:
@@ -133,12 +145,14 @@ def arranged(
     """The samples less an origin, with their weights for shares.
 
     The origin is a value that the feature takes, so that large means do not cost digits, and
-    constants are exactly 0: the median of three samples, lest it be an outlier.
+    constants are exactly 0: the median of three samples, which is no outlier.
     """
     source, label, middle = _sorted_blocks(y, weights > 0, num_classes)
     there = source >= 0
     if origin is None:
-        origin = _of_one(jnp.median(x[middle], axis=0), jnp.any(there), axis)
+        a, b, c = x[middle]
+        median = jnp.maximum(jnp.minimum(a, b), jnp.minimum(jnp.maximum(a, b), c))
+        origin = _of_one(median, jnp.any(there), axis)
     blocks = jnp.where(there[..., None], x[source] - origin[None, None], 0)
     return Rows(blocks, jnp.where(there, weights[source], 0), label, num_classes, axis)
 
@@ -228,6 +242,12 @@ def _block_rows(n: int, num_classes: int) -> int:
     return min(2 ** max(wanted.bit_length() - 1, 0), LARGEST_BLOCK)
 
 
+def num_places(n: int, num_classes: int) -> int:
+    """Rows of all blocks, those left empty included."""
+    rows = _block_rows(n, num_classes)
+    return rows * (n // rows + num_classes)
+
+
 def products(u: Float[Array, "g k"], rows: Float[Array, "g k d"]) -> Float[Array, "g d"]:
     """u_g @ rows_g."""
     return jnp.einsum("gk,gkd->gd", u, rows, precision=lax.Precision.HIGHEST)
@@ -235,4 +255,9 @@ def products(u: Float[Array, "g k"], rows: Float[Array, "g k d"]) -> Float[Array
 
 def column(a: Float[Array, "*b d"], i: Int[Array, ""]) -> Float[Array, "*b"]:
     """Entry i of the last axis."""
-    return lax.dynamic_index_in_dim(a, i, axis=-1, keepdims=False)
+    return lax.dynamic_index_in_dim(a, i, axis=-1, keepdims=False, allow_negative_indices=False)
+
+
+def put(a: Float[Array, "*s"], new: Float[Array, "*t"], i: Int[Array, ""], *, axis: int) -> Array:
+    """`a` with its entry i of an axis replaced."""
+    return lax.dynamic_update_index_in_dim(a, new, i, axis, allow_negative_indices=False)

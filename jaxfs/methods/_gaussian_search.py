@@ -18,11 +18,12 @@ from jaxfs.methods._gaussian_criteria import (
     class_entropy,
     compromise,
     divergence,
+    pair_entropy,
     prior_constant,
     regularisation,
     swap,
 )
-from jaxfs.methods._gaussian_moments import Moments, column, moments, products
+from jaxfs.methods._gaussian_moments import Moments, column, moments, products, put
 
 # ---- Selection ----------------------------------------------------------------------------------
 
@@ -37,7 +38,7 @@ class _Search(NamedTuple):
     alive: Bool[Array, ""]  # false once nothing could be chosen
 
 
-def _start(m: Moments, num_features: int) -> _Search:
+def beginning(m: Moments, num_features: int) -> _Search:
     none = jnp.zeros(m.varies.shape[0], bool)
     indices = jnp.full(num_features, -1, jnp.int32)
     objective = jnp.full(num_features, jnp.nan, m.priors.dtype)
@@ -57,21 +58,28 @@ def _choose(s: _Search, step, initial, left, goes_on, any_fresh, value, *ranks):
     """
     d = left.shape[0]
     pool = left & ~(s.copies & any_fresh)
-    given = initial[step]
+    given = column(initial, step)
     i = jnp.where(given >= 0, jnp.clip(given, 0, d - 1), first_best(pool, *ranks))
     kept = (given >= 0) & (given < d) & ~column(s.chosen, i)
     found = jnp.where(given >= 0, kept, goes_on) & s.alive
     noted = jnp.where(found, column(value, i), jnp.nan)
     s = s._replace(
-        indices=s.indices.at[step].set(jnp.where(found, i, -1)),
-        objective=s.objective.at[step].set(noted),
-        chosen=s.chosen.at[i].set(True),
+        indices=put(s.indices, jnp.where(found, i, -1), step, axis=0),
+        objective=put(s.objective, noted, step, axis=0),
+        chosen=put(s.chosen, jnp.asarray(True), i, axis=0),
         alive=found,
     )
     return i, s
 
 
-def _independent(f: Factor, variances, priors) -> Bool[Array, "d"]:
+def choose_best(m: Moments, s: _Search, step, initial, left, value, gain):
+    """`_choose` for a criterion that ranks by itself, among those `left` that vary."""
+    left = left & m.varies & ~s.chosen
+    any_left, any_fresh, any_lost = _any(left, left & ~s.copies, left & ~jnp.isfinite(gain))
+    return _choose(s, step, initial, left, any_left & ~any_lost, any_fresh, value, gain)
+
+
+def independent(f: Factor, variances, priors) -> Bool[Array, "d"]:
     """Candidates that no group sees, to rounding, as a combination of those chosen."""
     left = f.residual > 64 * eps(variances.dtype) * variances
     return jnp.all(left | (priors == 0)[:, None], axis=0)
@@ -118,15 +126,20 @@ def gc_search(
     def choose(step, carry):
         search, factor, ratios, entropy, saturated_at = carry
         factor = factor._replace(rows=_gaussian.write(factor.rows, factor.newest, step))
-        added = jnp.log(factor.residual)
-        gain = added[-2][None] - jnp.concat([added[:-2], added[-1:]])
+        r = factor.residual
+        if objective == "entropy":
+            logs = jnp.log(r)
+            gain = logs[-1:] - logs[:-1]
+        else:
+            gain = jnp.log(r[-1:] / r[:-1])  # of quotients: units cancel without rounding
         ratio = ratios[:, None] + gain  # log|Σ*| − log|Σ|, of the classes and the pooled one
         value, clipped = compromise(ratio[:-1], p)
-        own = class_entropy(added[:-2], p, 1)
+        own = jnp.zeros_like(value)
         if objective == "entropy":
+            own = class_entropy(logs[:-2], p, 1)
             value = value + own
         wilks = ratio[-1]
-        left = _independent(factor, variances, g.priors) & m.varies & ~search.chosen
+        left = independent(factor, variances, g.priors) & m.varies & ~search.chosen
         lost = ~jnp.isfinite(value + wilks)  # a number is missing: nothing is ranked beside it
         any_left, any_fresh, any_open, any_lost = _any(
             left, left & ~search.copies, left & ~clipped, left & lost
@@ -151,8 +164,8 @@ def gc_search(
 
     def absorb(chosen, own):
         i, search, factor, *sums = chosen
-        cov = _gaussian.group_rows(m, g, i, own)
-        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, cov[-2], i))
+        cov = _gaussian.group_rows(g, i, own)
+        search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, cov[-1], i))
         return search, _gaussian.extend(factor, i, cov, ridge), *sums
 
     def finish(carry):
@@ -160,7 +173,7 @@ def gc_search(
         return Selection(search.indices, search.objective, saturated_at)
 
     start = (
-        _start(m, num_features),
+        beginning(m, num_features),
         _gaussian.empty_factor(variances, num_features),
         jnp.zeros(p.shape[0] + 1, p.dtype),
         jnp.zeros((), p.dtype),
@@ -201,21 +214,21 @@ def gkl_search(m: Moments, ridge, shrinkage, initial, *, num_features, objective
         factor = factor._replace(rows=_gaussian.write(factor.rows, factor.newest, step))
         cross = cross._replace(rows=_gaussian.write(cross.rows, cross.newest, step))
         r = factor.residual
-        terms = jnp.log(r), cross.spread / r, cross.shift**2 / r
-        gain = divergence(*terms, g.priors, 1, objective)
-        left = _independent(factor, variances, g.priors) & m.varies & ~search.chosen
-        any_left, any_fresh, any_lost = _any(
-            left, left & ~search.copies, left & ~jnp.isfinite(gain)
-        )
-        goes_on = any_left & ~any_lost
-        i, search = _choose(search, step, initial, left, goes_on, any_fresh, so_far + gain, gain)
+        terms = cross.spread / r, cross.shift**2 / r, g.priors, 1
+        if objective == "entropy":
+            logs = jnp.log(r)
+            gain = divergence(logs - swap(logs), *terms) + pair_entropy(logs, g.priors, 1)
+        else:
+            gain = divergence(jnp.log(r / swap(r)), *terms)  # of quotients, as in GC
+        left = independent(factor, variances, g.priors)
+        i, search = choose_best(m, search, step, initial, left, so_far + gain, gain)
         return i, (step, i, search, factor, cross, so_far + column(gain, i))
 
     def absorb(chosen, own):
         step, i, search, factor, cross, so_far = chosen
         whole = _gaussian.total_row(m, i, own)
         search = search._replace(copies=search.copies | _gaussian.is_copy(m, total, whole, i))
-        cov = _gaussian.group_rows(m, g, i, own)
+        cov = _gaussian.group_rows(g, i, own)
         after = _gaussian.extend(factor, i, cov, ridge)
         cross = _extend_cross(cross, factor, after.newest, step, i, swap(cov), ridge)
         return search, after, cross, so_far
@@ -232,7 +245,9 @@ def gkl_search(m: Moments, ridge, shrinkage, initial, *, num_features, objective
         spread=swap(variances),
         shift=g.means - swap(g.means),
     )
-    return Search((_start(m, k), factor, cross, prior_constant(g.priors)), choose, absorb, finish)
+    return Search(
+        (beginning(m, k), factor, cross, prior_constant(g.priors)), choose, absorb, finish
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("num_features", "num_classes", "objective"))
@@ -257,12 +272,12 @@ def _extend_cross(c: _Cross, f: Factor, row, step, i, cov, floor) -> _Cross:
     spread, shift = column(c.spread, i), column(c.shift, i)
     gamma = row / root
     edge = bend / root
-    core = lax.dynamic_update_index_in_dim(c.core, edge, step, axis=1)
-    core = lax.dynamic_update_index_in_dim(core, edge, step, axis=2)
+    core = put(c.core, edge, step, axis=1)
+    core = put(core, put(edge, spread / r, step, axis=1), step, axis=2)
     return _Cross(
         rows=c.rows,
         newest=through / root,
-        core=core.at[:, step, step].set(spread / r),
-        spread=jnp.maximum(c.spread - 2 * gamma * joint + gamma**2 * spread[:, None], floor),
+        core=core,
+        spread=jnp.maximum(c.spread - 2 * gamma * joint + gamma**2 * spread[:, None], floor[None]),
         shift=c.shift - gamma * shift[:, None],
     )

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import jaxfs
-from jaxfs import _memory
+from jaxfs import _memory, estimators
 from jaxfs.estimators import (
     FCBF,
     MRMR,
@@ -283,6 +283,19 @@ def test_cost_grows_and_reads_well():
     assert _cost.readable_seconds(7200) == "2 hours"
     assert _memory.readable(1.5e6) == "1.5 MB"
     assert _cost.free_memory() > 0
+
+
+@pytest.mark.parametrize("name", ["GaussianCompromise", "GaussianKL"])
+def test_the_memory_of_gaussian_models_is_what_the_compiler_plans(name):
+    n, d, c, k = 200, 64, 40, 20
+    model = getattr(estimators, name)(n_features_to_select=k, dtype="float32")
+    select = jaxfs.gc_select if name == "GaussianCompromise" else jaxfs.gkl_select
+    samples = jax.ShapeDtypeStruct((n,), "float32")
+    arguments = jax.ShapeDtypeStruct((n, d), "float32"), samples.update(dtype="int32"), samples
+    run = jax.jit(lambda x, y, w: select(x, y, k, num_classes=c, weights=w))
+    plan = run.lower(*arguments).compile().memory_analysis()
+    needed = plan.temp_size_in_bytes + plan.argument_size_in_bytes + plan.output_size_in_bytes
+    assert 0.8 < model.cost(n, d, c).bytes / needed < 1.2
 
 
 def test_cost_is_that_of_the_way_taken():

@@ -23,9 +23,16 @@ def groups(x, y, num_classes, ridge, shrinkage=0.0, weights=None):
             for a, c in zip(q, classes, strict=True)
         )
         f = list(features)
-        return mean[f], cov[np.ix_(f, f)] + ridge * np.eye(len(f))
+        return mean[f], cov[np.ix_(f, f)] + np.diag(np.broadcast_to(ridge, x.shape[1])[f])
 
     return p, mixture
+
+
+def default_ridge(x):
+    """0.1 of every feature's kurtosis, times its variance."""
+    away = x - x.mean(axis=0)
+    variances = x.var(axis=0)
+    return 0.1 * np.mean(away**4, axis=0) / np.where(variances > 0, variances, 1)
 
 
 def entropy(cov) -> float:

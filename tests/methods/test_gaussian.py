@@ -9,7 +9,6 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import jaxfs
-from jaxfs.methods._gaussian_criteria import RIDGE, SHRINKAGE
 from tests.helpers import assert_close, assert_derivatives, rng, thorough
 from tests.methods import gaussian_oracle as oracle
 
@@ -113,14 +112,52 @@ def test_shrinkage_and_weights(select):
     np.testing.assert_allclose(got.objective, values, rtol=1e-9)
 
 
-def test_the_default_is_a_multiple_of_the_mean_variance_and_shrinks():
+@both_selectors
+def test_the_default_ridge_is_in_the_units_of_each_feature(select):
+    """0.1 of the kurtosis times the variance, and a shrinkage of 0.3."""
     x, y = mixture(3)
+    x = np.sign(x) * np.abs(x) ** np.linspace(0.5, 2, 16) * np.logspace(-3, 3, 16)
     x[:, 5] = 7.0
-    variance = np.delete(x, 5, axis=1).var(axis=0).mean()
-    expected = jaxfs.gc_select(x, y, 5, num_classes=3, ridge=RIDGE * variance, shrinkage=SHRINKAGE)
-    got = jaxfs.gc_select(x, y, 5, num_classes=3)
-    np.testing.assert_array_equal(got.indices, expected.indices)
-    np.testing.assert_allclose(got.objective, expected.objective, rtol=1e-12)
+    p, mix = oracle.groups(x, y, 3, oracle.default_ridge(x), 0.3)
+    formula = oracle.gc if select is jaxfs.gc_select else oracle.gkl
+    varying = [j for j in range(16) if j != 5]
+    places, values, _ = oracle.greedy(
+        lambda s: formula(p, mix, [varying[j] for j in s], "mi"), 5, len(varying)
+    )
+    got = select(x, y, 5, num_classes=3, objective="mi")
+    np.testing.assert_array_equal(got.indices, [varying[j] for j in places])
+    np.testing.assert_allclose(got.objective, values, rtol=1e-9)
+    objective_of = jaxfs.gc_objective if select is jaxfs.gc_select else jaxfs.gkl_objective
+    value = objective_of(x, y, got.indices, num_classes=3, objective="mi")
+    np.testing.assert_allclose(value, values[-1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@both_selectors
+def test_units_do_not_matter_to_the_default(select, dtype):
+    """Not those of noise either, whose variance may be larger than that of all others together."""
+    options = {"num_classes": 3, "objective": "mi"}
+    for seed in (30, 31):
+        x, y = mixture(seed, n=120)
+        expected = select(x.astype(dtype), y, 8, **options)
+        powers = rng(seed).integers(-10, 11, 16)
+        exact = select((x * 2.0**powers).astype(dtype), y, 8, **options)
+        np.testing.assert_array_equal(exact.indices, expected.indices)
+        np.testing.assert_array_equal(exact.objective, expected.objective)
+        for units in (10.0 ** rng(seed).choice([-3, 0, 3], 16), np.where(np.arange(16), 1, 1000)):
+            got = select((x * units).astype(dtype), y, 8, **options)
+            np.testing.assert_array_equal(got.indices, expected.indices)
+
+
+@both_selectors
+def test_rare_values_are_not_taken_for_information(select):
+    """A feature at rest in all but a few samples has no variance in most classes."""
+    x, y = mixture(32, n=400, d=6, num_classes=4, apart=1.0)
+    rare = np.zeros((400, 10))
+    for j in range(10):
+        rare[np.flatnonzero(y == j % 4)[j : j + 2], j] = 1.0
+    got = select(np.concatenate([rare, x], axis=1), y, 6, num_classes=4, objective="mi")
+    assert sorted(np.asarray(got.indices).tolist()) == list(range(10, 16))
 
 
 def synthetic(key, n: int):
@@ -334,13 +371,15 @@ def test_running_out_of_candidates_is_not_saturation():
     assert got.saturated_at == 6
 
 
-def test_many_classes():
+@both_selectors
+def test_many_classes(select):
     """More classes than a product with their indicator is worth."""
     x, y = mixture(18, n=800, d=5, num_classes=40)
     y[:40] = np.arange(40)
-    p, mix = oracle.groups(x, y, 40, 0.5)
-    expected, values, _ = oracle.greedy(lambda s: oracle.gc(p, mix, s, "mi"), 3, 5)
-    got = jaxfs.gc_select(x, y, 3, num_classes=40, ridge=0.5)
+    p, mix = oracle.groups(x, y, 40, 0.5, 0.2)
+    formula = oracle.gc if select is jaxfs.gc_select else oracle.gkl
+    expected, values, _ = oracle.greedy(lambda s: formula(p, mix, s, "mi"), 3, 5)
+    got = select(x, y, 3, num_classes=40, ridge=0.5, shrinkage=0.2, objective="mi")
     np.testing.assert_array_equal(got.indices, expected)
     np.testing.assert_allclose(got.objective, values, rtol=1e-9)
 
