@@ -14,6 +14,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxfs import _checks
 from jaxfs._gates import gates
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors

@@ -10,6 +10,7 @@ models of all samples give it (Algorithm 2):
 
 from jaxtyping import Array
 
+from jaxfs import _checks
 from jaxfs._types import ArrayLike
 from jaxfs.methods import _ssfs
 from jaxfs.methods._ssfs import SSFSResult as SSFSResult
