@@ -126,9 +126,12 @@ def _read(
         if not path.is_file():
             raise TableError(f"{quote(path)} is {'a folder' if path.is_dir() else 'no file'}")
         allowed = Allowance.of(path, max_gb)
-        if kind in _BINARY:
-            return _BINARY[kind](path, allowed)
         options = {"header": header, "delimiter": delimiter, "decimal": decimal}
+        if kind in _BINARY:
+            for name, value in options.items():
+                if value != "auto":
+                    raise TableError(f"{name} is for text files, and {quote(path.name)} is none")
+            return _BINARY[kind](path, allowed)
         return _delimited.read(path, allowed, wanted=wanted, **options)
     except OSError as error:
         raise TableError(f"{quote(path)} cannot be read: {error.strerror or error}") from error

@@ -22,7 +22,9 @@ def without_x64():
         yield
 
 
-@pytest.mark.parametrize("kind", [np.array, list, array_api_strict.asarray], ids=str)
+@pytest.mark.parametrize(
+    "kind", [np.array, list, array_api_strict.asarray], ids=["numpy", "list", "array API"]
+)
 def test_large_integers_keep_their_order(kind):
     scores = kind([1, LARGE, 2]), kind([1, 2, 3])
     assert_close(jaxfs.combine_scores(*scores), [0.0, 1.5, 1.0], 1e-6)

@@ -25,7 +25,7 @@ from tests.helpers import thorough
 from tests.test_docs import documented
 
 #: Calls of every name, with x64 on and with x64 off, in the thorough run.
-NUMBER = int(os.environ.get("JAXFS_FUZZ", "24"))
+NUMBER = int(os.environ.get("JAXFS_FUZZ", "18"))
 #: Seconds that a call may take; the slowest compile for some ten.
 LIMIT = 180
 #: Samples and features: mostly one shape, since every other is compiled again.
@@ -277,7 +277,16 @@ def test_wrong_arguments_are_named(name, tmp_path):
         run(name, seed, False, tmp_path, "wrong")
 
 
-@pytest.mark.parametrize("name", NAMES)
+def elsewhere(name: str) -> bool:
+    """Whether the contract suite runs it with x64 off as well, itself or what it calls."""
+    return name.startswith("jaxfs.estimators.") or name.endswith(
+        ("_score", "_select", "jaxfs.ssfs")
+    )
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=thorough if elsewhere(name) else ()) for name in NAMES]
+)
 def test_good_arguments_are_taken(name, tmp_path):
     """Every public function with x64 off, as users have it."""
     assert not isinstance(answer := run(name, 0, False, tmp_path, "good"), BaseException), answer

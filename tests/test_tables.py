@@ -252,6 +252,13 @@ def test_files_that_are_none(tmp_path):
 X = np.array([[1.0, 2], [3, 5], [4, 1]])
 
 
+def test_options_of_text_files_are_refused_elsewhere(tmp_path):
+    np.savez(tmp_path / "t.npz", X=np.eye(3))
+    for name in ("header", "delimiter", "decimal"):
+        with pytest.raises(TableError, match=f"{name} is for text files, and 't.npz' is none"):
+            read_table(tmp_path / "t.npz", **{name: ","})
+
+
 def test_npz(tmp_path):
     path = tmp_path / "t.npz"
     np.savez(path, X=X, y=np.array(["u", "v", "u"]), feature_names=np.array(["p", "q"]))

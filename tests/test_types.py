@@ -165,6 +165,16 @@ def test_unhashable_functions_are_named():
         jaxfs.stability(jax.random.key(0), module, np.ones((4, 3)), **options)
 
 
+@pytest.mark.parametrize("epsilon", [math.nan, 0.0, -1e-3, 1, True, np.ones(())])
+def test_static_fields_of_modules_are_checked(epsilon):
+    with pytest.raises(ValueError, match="epsilon must be a positive float"):
+        jaxfs.UniqueFeatureSelector(jnp.ones((3, 2)), epsilon=epsilon)
+    with pytest.raises(ValueError, match="num_neighbors must be"):
+        jaxfs.KNNGraphLearner(num_neighbors=True)
+    with pytest.raises(ValueError, match="num_features must be"):
+        jaxfs.FeatureGates(jnp.ones(3), num_features=2.0)
+
+
 # ---- Models -------------------------------------------------------------------------------------
 
 

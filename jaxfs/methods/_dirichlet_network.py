@@ -7,6 +7,7 @@ of the samples is built in those features; their energy tr(X̂ᵀ L_S X̂) = ½ 
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import equinox as eqx
@@ -58,6 +59,10 @@ class UniqueFeatureSelector(eqx.Module):
     epsilon: float = eqx.field(static=True, default=_EPSILON)
 
     def __check_init__(self):
+        _checks.flag(self.unique, "unique")
+        if not isinstance(self.epsilon, float) or not 0 < self.epsilon < math.inf:
+            # Static: an array would not be hashable, and NaN would compile anew in every call.
+            raise _checks.fail("epsilon", "a positive float", repr(self.epsilon))
         if not self.unique and self.epsilon != _EPSILON:
             raise _checks.fail("epsilon", f"{_EPSILON}, its default, unless unique", self.epsilon)
 
@@ -116,6 +121,10 @@ class KNNGraphLearner(eqx.Module):
     num_neighbors: int = eqx.field(static=True, default=5)
     gamma: Scalar = 0.01
     num_candidates: int = eqx.field(static=True, default=32)
+
+    def __check_init__(self):
+        _checks.integer(self.num_neighbors, "num_neighbors", low=1)
+        _checks.integer(self.num_candidates, "num_candidates", low=1)
 
     def __call__(
         self,

@@ -39,6 +39,9 @@ class FeatureGates(eqx.Module):
     logits: Float[Array, "d"]
     num_features: int = eqx.field(static=True)
 
+    def __check_init__(self):
+        _checks.integer(self.num_features, "num_features", low=1)
+
     def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d"]:
         logits = self.logits
         if key is not None:
