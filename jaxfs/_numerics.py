@@ -53,15 +53,17 @@ def congruence(p: Float[Array, "*b m k"], s: Float[Array, "*b k"]) -> Float[Arra
     return matmul(scale_columns(p, s), jnp.matrix_transpose(p))
 
 
-def computed_if(needed: Bool[Array, ""], compute: Callable[[], Array], otherwise: Array) -> Array:
-    """`compute()` if it is needed, else `otherwise`: a loop of at most one turn.
+def computed_if(
+    needed: Bool[Array, ""], compute: Callable[[Array], Array], operand: Array, otherwise: Array
+) -> Array:
+    """`compute(operand)` if it is needed, else `otherwise`: a loop of at most one turn.
 
-    `cond` would compute always under `vmap`. The result asks for the state so that XLA does not
-    move the computation out of the loop.
+    `cond` would compute always under `vmap`. The operand asks for the state so that XLA does not
+    move the computation out of the loop: all that is costly must depend on it.
     """
     _, found = lax.while_loop(
         lambda state: state[0],
-        lambda state: (~state[0], jnp.where(state[0], compute(), 0)),
+        lambda state: (~state[0], compute(jnp.where(state[0], operand, 0))),
         (needed, otherwise),
     )
     return found

@@ -59,14 +59,14 @@ def settled(
         last = space == space[number - 1]
         start = jnp.argmax(last)
 
-        def with_all():
+        def with_all(vectors):
             # The space that is cut comes first, and all others are one, whose basis is not used.
             rolled = jnp.roll(vectors, -start, axis=1)
             there = jnp.roll(jnp.where(last, 0, 1), -start)
             found = jnp.roll(_basis(there, rolled, features, rank, number), start, axis=1)
             return jnp.where(last[None, :number], found, basis)
 
-        basis = computed_if(jnp.all(joined[number - 1 : few]), with_all, basis)
+        basis = computed_if(jnp.all(joined[number - 1 : few]), with_all, vectors, basis)
     return _signed(basis, rank)
 
 

@@ -34,14 +34,14 @@ class _Near(NamedTuple):
     """Samples class by class, each class by rising value, and their neighbourhoods.
 
     `radius`: r_i. `own`, `all`: how many are nearer than r_i, itself included, in the class of the
-    sample and in all; `own` only where r_i is not 0. `all_up_to()`: how many are not farther.
+    sample and in all; `own` only where r_i is not 0. `all_up_to(radius)`: how many are not farther.
     """
 
     value: Float[Array, "n"]
     radius: Float[Array, "n"]
     own: Int[Array, "n"]
     all: Int[Array, "n"]
-    all_up_to: Callable[[], Int[Array, "n"]]
+    all_up_to: Callable[[Float[Array, "n"]], Int[Array, "n"]]
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))
@@ -73,11 +73,13 @@ def with_classes(
 
     def one(row):
         near = within(row, group, k)
-        psi_m = at(psi, near.all)
+        plain = at(psi, near.all)
         again = (near.value[1:] == near.value[:-1]) & (group[1:] == group[:-1]) & present[1:]
-        psi_m = computed_if(
-            jnp.any(again), lambda: _tied(near, group, neighbors, psi, psi_m), psi_m
-        )
+
+        def tied(radius):
+            return _tied(near._replace(radius=radius), group, neighbors, psi, plain)
+
+        psi_m = computed_if(jnp.any(again), tied, near.radius, plain)
         return constant - jnp.sum(jnp.where(present, psi_m, 0))
 
     rows = jnp.where(present[None], lax.stop_gradient(x)[by_class].T, jnp.inf)
@@ -100,10 +102,10 @@ def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _
     value = at(rising, order - n * group)
     radius, own = _kth_distance(value, group, k)
 
-    def count(closed: bool = False):
+    def count(radius, closed: bool = False):
         return _count_within(lambda i: at(rising, i), n, value, radius, closed=closed)
 
-    return _Near(value, radius, own, count(), lambda: count(closed=True))
+    return _Near(value, radius, own, count(radius), lambda radius: count(radius, closed=True))
 
 
 def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
@@ -122,13 +124,13 @@ def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) 
 
     is_one = (group == 1).astype(jnp.int32)
 
-    def count_in(c, closed: bool = False):
+    def count_in(c, radius, closed: bool = False):
         return _count_within(lambda i: at(both, n * c + i), n, value, radius, closed=closed)
 
-    def all_up_to():
-        return count_in(is_one, True) + count_in(1 - is_one, True)
+    def all_up_to(radius):
+        return count_in(is_one, radius, True) + count_in(1 - is_one, radius, True)
 
-    return _Near(value, radius, own, own + count_in(1 - is_one), all_up_to)
+    return _Near(value, radius, own, own + count_in(1 - is_one, radius), all_up_to)
 
 
 def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
@@ -152,7 +154,7 @@ def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
 
     up_to = count_own(lambda other: (other <= value) | (other - value <= radius))
     own_up_to = up_to - count_own(lambda other: (other < value) & (value - other > radius))
-    up_to = all_up_to()
+    up_to = all_up_to(radius)
     s, all_s = (jnp.where(radius == 0, 0, count - 1) for count in (own, nearer))
     counts = (neighbors - s, up_to - all_s, own_up_to - s)
     wanted, at_radius, own_at_radius = (at(psi, jnp.clip(count, 0, n)) for count in counts)
@@ -243,7 +245,9 @@ def with_target(
         along = _count_within(lambda i: at(x_rising, i), n, row, radius, ratio)
         across = _count_within(lambda i: at(y_rising, i), n, y, radius)
         coincide = present & (radius == 0)
-        equals = computed_if(jnp.any(coincide), lambda: _count_equals(row, y, present), along)
+        equals = computed_if(
+            jnp.any(coincide), lambda row: _count_equals(row, y, present), row, along
+        )
         more = jnp.where(coincide, at(psi, equals) - psi[min(k, n)], 0)
         return jnp.sum(jnp.where(present, at(psi, along) + at(psi, across) - more, 0))
 
