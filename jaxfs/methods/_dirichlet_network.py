@@ -60,7 +60,7 @@ class UniqueFeatureSelector(eqx.Module):
 
     def __check_init__(self):
         _checks.flag(self.unique, "unique")
-        if not isinstance(self.epsilon, float) or not 0 < self.epsilon < math.inf:
+        if type(self.epsilon) is not float or not 0 < self.epsilon < math.inf:
             # Static: an array would not be hashable, and NaN would compile anew in every call.
             raise _checks.fail("epsilon", "a positive float", repr(self.epsilon))
         if not self.unique and self.epsilon != _EPSILON:
