@@ -186,7 +186,7 @@ GOOD = {
     "scheme": one_of("quotient", "difference"),
     "scoring_model": one_of("correlation", "ridge"),
     "selection": one_of("predictability"),
-    "selection_model": one_of("ridge", None),
+    "scoring": one_of("correlation", "ridge"),
     "symmetrize": one_of("mean", "max", "none"),
     "kind": one_of("symmetric", "random_walk"),
 }
@@ -211,6 +211,7 @@ SPECIAL = {
     "jaxfs.adaboost.margin": {"model": _stumps},
     "jaxfs.adaboost.predict": {"model": _stumps},
     "jaxfs.chi2_score": {"x": counts},
+    "jaxfs.Stable": {"model": one_of("ridge", None)},
     "jaxfs.streaming.chi2_score": {"source": lambda c: blocks(c, counts)},
     "jaxfs.evaluate.variation_of_information": {"a": codes, "b": codes},
     "jaxfs.fit_dirichlet_selector": {"objective": one_of("coverage")},

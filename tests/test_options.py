@@ -254,6 +254,7 @@ def test_the_command_line_sets_options_of_a_variant():
 DATA = {"y", "weights", "weights1", "weights2", "mask", "random_state", "dtype", "estimators"}
 #: Options in whose place a rule stands unless they are given; they have an effect at all settings.
 EFFECTIVE = {
+    "CanonicalCorrelation ridge",
     "Coverage batch_size",
     "DirichletGraphSelector learning_rate",
     "Energy batch_size",
@@ -271,6 +272,8 @@ EFFECTIVE = {
     "SSFS n_eigenvectors",
     "Stable chunk_size",
     "Stable model",
+    "cca_select initial",
+    "cca_select ridge",
     "fit_dirichlet_selector optimizer",
     "gc_objective ridge",
     "gc_objective shrinkage",
@@ -289,7 +292,9 @@ EFFECTIVE = {
     "mcfs_score num_neighbors",
     "mcfs_score num_nonzero",
     "relieff_score block_size",
+    "relieff_score num_neighbors",
     "rrelieff_score block_size",
+    "rrelieff_score num_neighbors",
     "soft_knn block_size",
     "spec_score num_neighbors",
     "ssfs num_eigenvectors",
