@@ -312,6 +312,12 @@ def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_clas
         raise fail(name, expected, f"none of {empty}")
 
 
+def table_size(rows: int, columns: int, name: str) -> None:
+    """A table that fits into memory, 2 GB in float64; XLA may abort the process otherwise."""
+    if rows * columns >= 2**28:
+        raise fail(name, "such that a table has < 2²⁸ entries", f"{rows} × {columns} entries")
+
+
 def only_if(used: bool, value: Any, name: str, setting: str) -> None:
     """Refuse an option that has no effect: it must be `None`, its default, unless `setting`."""
     if value is not None and not used:

@@ -37,6 +37,7 @@ def add_up(source: Source, num_classes: int | None) -> Sums:
     _checks.record(source, "source", Source, "`from_blocks`")
     c = num_classes or 1
     d = source.num_features
+    _checks.table_size(c, d, "num_classes")
     origin: np.ndarray | None = None
     sizes, sums, reach, low = np.zeros(c), np.zeros((c, d)), np.zeros(d), np.full(d, np.inf)
     counts = np.zeros(c, int)

@@ -179,10 +179,9 @@ def selection_stability(selected: ArrayLike, *, confidence: Scalar = 0.95) -> Se
 
 
 def _clusters(number: int, num_classes: int | None = None) -> int:
-    """Of which there are so few that their table has indices: XLA aborts the process otherwise."""
+    """A number of clusters whose table of counts fits into memory."""
     number = _checks.integer(number, "num_clusters", low=1)
-    if number * (num_classes or number) >= 2**31:
-        raise _checks.fail("num_clusters", "such that a table of counts has < 2³¹ entries", number)
+    _checks.table_size(num_classes or number, number, "num_clusters")
     return number
 
 

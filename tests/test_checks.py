@@ -184,8 +184,17 @@ MISTAKES = {
     r"y must be such that each of 1000000000 classes has samples, got 10 labels": lambda: (
         jaxfs.fisher_score(X, Y, num_classes=10**9)
     ),
-    r"num_clusters must be such that a table of counts": lambda: (
+    r"num_clusters must be such that a table has < 2²⁸ entries, got 10{9} × 10{9}": lambda: (
         jaxfs.evaluate.variation_of_information(Y, Y, num_clusters=10**9)
+    ),
+    r"num_clusters must be such that a table has < 2²⁸ entries, got 10{9} × 2": lambda: (
+        jaxfs.evaluate.clustering_accuracy(Y, Y, num_classes=10**9, num_clusters=2)
+    ),
+    r"num_classes must be such that a table has < 2²⁸ entries": lambda: jaxfs.streaming.anova_score(
+        jaxfs.streaming.from_blocks(lambda: [(X, Y)]), 10**9
+    ),
+    r"optimizer must be None or one of Optax, got array": lambda: jaxfs.fit_dirichlet_selector(
+        KEY, X, 1, optimizer=np.ones(3)
     ),
     r"model must be a Stumps, as `fit` gives, got int": lambda: jaxfs.adaboost.predict(0, X),
     r"model must be a BoostingFit, as `fit` gives": lambda: jaxfs.surrogates.boosting.predict(0, X),

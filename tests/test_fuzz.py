@@ -216,6 +216,9 @@ NAN_IS_DATA = {
     "jaxfs.streaming.from_blocks": "makes a source",
     "jaxfs.streaming.Source": "makes a source",
     "jaxfs.geometry.spsd.rank": "a number of finite eigenvalues",
+} | {
+    f"jaxfs.estimators.{name}": "takes no labels"
+    for name in ("LaplacianScore", "SPEC", "MCFS", "SSFS", "DirichletGraphSelector")
 }
 
 
@@ -244,7 +247,8 @@ def run(name, seed, wide, tmp, mode):
     outcome: list[object] = []
 
     def work():
-        with jax.enable_x64(wide), warnings.catch_warnings():
+        users = jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow")
+        with jax.enable_x64(wide), users[0], users[1], warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 outcome.append(jax.block_until_ready(call_of(name)(case)))

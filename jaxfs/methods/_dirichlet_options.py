@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax.numpy as jnp
+import optax
 from jax import lax
 
 from jaxfs import _checks
@@ -123,6 +124,8 @@ def check_arguments(
     present = presence(mask, n)
     if not _checks.is_traced(present) and int(jnp.sum(present)) < k + 2:
         raise _checks.fail("mask", f"true for at least {k + 2} samples", int(jnp.sum(present)))
+    if not (optimizer is None or isinstance(optimizer, optax.GradientTransformation)):
+        raise _checks.fail("optimizer", "None or one of Optax", repr(optimizer))
     _checks.only_if(optimizer is None, learning_rate, "learning_rate", "optimizer is None")
     if learning_rate is None:
         learning_rate = _LEARNING_RATES[kind]
