@@ -64,7 +64,7 @@ def main() -> None:
     print(f"energy and gradient {size:.0f} MiB, of 100 {timing.verdict(size / 100, 1)}", flush=True)
     for objective in (jaxfs.Coverage(), jaxfs.Energy(), jaxfs.Energy(refresh_every=10)):
         mebibytes, passed = large(20_000, 500, objective=objective)
-        print(f"20 000 × 500, {objective}: {mebibytes:.0f} MiB beside the data,")
+        print(f"20 000 × 500, {objective}: {mebibytes:.0f} MiB next to the data,")
         print(f"  {passed:.1f} s for 40 steps of 4 restarts, judgement included", flush=True)
     timing.finish()
 

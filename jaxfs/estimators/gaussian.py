@@ -106,10 +106,10 @@ class GaussianKL(_Gaussian):
 class CanonicalCorrelation(_Gaussian):
     """Features that jointly correlate most with the classes, as linear discriminants see them.
 
-    **Parameters** beside those of `Selector`: `ridge`, as in `jaxfs.cca_select`.
+    **Parameters** in addition to those of `Selector`: `ridge`, as in `jaxfs.cca_select`.
 
-    **Attributes** beside those of `Selector`: `objective_ (k,)`, the sum of squared canonical
-    correlations of the features chosen so far.
+    **Attributes** in addition to those of `Selector`: `objective_ (k,)`, the sum of squared
+    canonical correlations of the features chosen so far.
     """
 
     ridge: float | None = None

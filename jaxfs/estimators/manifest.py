@@ -133,7 +133,7 @@ class ManiFeSt(ScoringSelector):
         return 0.5 if self.t is None else self.t
 
     def _rank(self, d: int) -> int:
-        """Of the low-rank solver."""
+        """The rank of the low-rank solver."""
         return min(_RANK if self.lowrank_rank is None else self.lowrank_rank, d)
 
     def _lowrank_score(self, problem: Problem, options: dict[str, Any]) -> Any:

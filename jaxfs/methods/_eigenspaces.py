@@ -23,7 +23,7 @@ from jaxfs import _lapack
 from jaxfs._numerics import computed_if, eps, matmul, safe_divide, symmetrize
 from jaxfs.surrogates.models import unit_columns
 
-#: So many eigenpairs more than wanted are looked at for a space that the last one wanted cuts.
+#: Number of further eigenpairs examined, in case the last one wanted lies inside an eigenspace.
 MORE = 8
 
 

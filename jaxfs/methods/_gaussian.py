@@ -35,7 +35,7 @@ class Compromise(NamedTuple):
         return jnp.concat([self.shares, jnp.ones(2, self.shares.dtype)])
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
-        """Of the groups, from those of the classes; `outer` gives those of the means."""
+        """The covariances of the groups, from those of the classes and `outer` of the means."""
         pooled = weighted_sum(self.shares, own)
         total = weighted_sum(self.shares, own + outer(self.deviations))
         return jnp.concat([_shrunk(own, pooled, self.shrinkage), pooled[None], total[None]])

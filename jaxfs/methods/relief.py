@@ -27,7 +27,7 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.methods import _relief
 from jaxfs.methods.filters import classified, targeted
 
-#: Neighbours by default, where there are so many: those of Kononenko 1994.
+#: Default number of neighbours (Kononenko 1994); fewer where a class has fewer samples.
 _NEIGHBORS = 10
 #: So many numbers of temporary memory the default block takes, and so many rows at most: larger
 #: blocks are no faster.
