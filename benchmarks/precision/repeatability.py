@@ -37,7 +37,7 @@ def calls(dtype: type) -> dict[str, Callable[[], Any]]:
     y = (x[:, 0] + rng.normal(size=2 * N) > 0).astype(np.int32)
     targets = x[:, :3] @ rng.normal(size=(3, 2)).astype(dtype)
     key = jax.random.key(0)
-    few = {"num_pseudo_labels": 2, "num_resamples": 4}
+    few = {"num_pseudo_labels": 2, "selection": jaxfs.Stable(num_resamples=4)}
     return {
         "manifest_score": lambda: jaxfs.manifest_score(x[:N], x[N:]),
         "ssfs": lambda: jaxfs.ssfs(key, x, **few),
