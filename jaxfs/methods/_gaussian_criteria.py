@@ -83,7 +83,8 @@ def default_ridge(m: Moments, fourth: Float[Array, "c d"]) -> Float[Array, "d"]:
     Under Gaussians a feature that is nearly always at rest seems to tell much, as its variance is 0
     in many classes. Its kurtosis gives it away, whatever its units.
     """
-    return RIDGE * jnp.square(deviation(m)) * matmul(m.priors[None], fourth)[0]
+    ridge = RIDGE * jnp.square(deviation(m)) * matmul(m.priors[None], fourth)[0]
+    return jnp.where(m.varies, ridge, 1)  # a constant is never chosen: any number but 0 will do
 
 
 def regularisation(m: Moments, ridge, shrinkage):
