@@ -49,7 +49,10 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # Shapes in the annotations of the private arithmetic are checked at every call, under pytest only.
 # Public functions check their own arguments: a type checker in front would hide their messages.
-install_import_hook(["jaxfs._numerics", "jaxfs._spectral", "jaxfs._functions"], "beartype.beartype")
+install_import_hook(
+    ["jaxfs._numerics", "jaxfs.linalg._frechet", "jaxfs.linalg._divided_differences"],
+    "beartype.beartype",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ import sys
 
 def _interrupted(*_: object) -> None:
     """Remove what is half written, and leave."""
-    files = sys.modules.get("jaxfs._files")
+    files = sys.modules.get("jaxfs.cli._files")
     for path in list(getattr(files, "pending", ())):
         with contextlib.suppress(OSError):
             os.unlink(path)

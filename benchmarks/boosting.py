@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from benchmarks import data
-from jaxfs import adaboost
+from jaxfs.surrogates import adaboost
 
 DIGITS = (4, 9)
 THRESHOLD = 128 / 255

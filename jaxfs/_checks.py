@@ -7,13 +7,13 @@ was expected and what came.
 
 import math
 import operator
+import os
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from jaxfs import _fork
+from jax._src import xla_bridge
 
 
 def fail(name: str, expected: str, got: Any) -> ValueError:
@@ -43,7 +43,7 @@ def array(x: Any, name: str, dtype: Any = None) -> jax.Array:
 
 def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
     """`x` before JAX narrows it to 32 bits."""
-    _fork.check()
+    refuse_forked()
     if isinstance(x, jax.Array):
         if not any(jnp.issubdtype(x.dtype, k) for k in (jnp.floating, jnp.integer, jnp.bool_)):
             raise fail(name, "an array of real numbers", f"dtype {x.dtype}")
@@ -322,3 +322,36 @@ def only_if(used: bool, value: Any, name: str, setting: str) -> None:
     """Refuse an option that has no effect: it must be `None`, its default, unless `setting`."""
     if value is not None and not used:
         raise fail(name, f"None unless {setting}", repr(value))
+
+
+# ---- Forked processes ---------------------------------------------------------------------------
+
+_parent_used_jax = False
+_forked = False
+
+
+def refuse_forked() -> None:
+    """Raise `RuntimeError` in a child that was forked from a process that had used JAX.
+
+    The threads of JAX do not exist in the child, so a call there would wait for them forever.
+    """
+    if _forked:
+        raise RuntimeError(
+            "this process was forked after its parent had used JAX, and would wait for ever: start "
+            'workers with multiprocessing.get_context("spawn") or joblib\'s backend "loky", or '
+            "fork before JAX is used"
+        )
+
+
+def _before_fork() -> None:
+    global _parent_used_jax
+    _parent_used_jax = xla_bridge.backends_are_initialized()
+
+
+def _after_fork_in_child() -> None:
+    global _forked
+    _forked = _parent_used_jax
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)

@@ -134,3 +134,33 @@ def sinhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
     small = jnp.abs(z) < 1.0
     far = jnp.where(small, jnp.ones_like(z), z)
     return jnp.where(small, _even_series(jnp.where(small, z, 0.0), _SINHC), jnp.sinh(far) / far)
+
+
+def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array, "p"]]:
+    """Samples less their mean, which the intercept takes over, 0 for those absent; and the mean.
+
+    Twice: one sum of many large numbers is not good to their last digits.
+    """
+    there = (w > 0)[:, None]
+    share = (w / jnp.sum(w))[None]
+    x = jnp.where(there, x, 0)
+    first = matmul(share, x)
+    x = jnp.where(there, x - first, 0)
+    second = matmul(share, x)
+    return jnp.where(there, x - second, 0), (first + second)[0]
+
+
+def varied(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Bool[Array, "p"]:
+    """Which columns are not constant on the samples present."""
+    there = present[:, None]
+    low, high = jnp.where(there, x, jnp.inf), jnp.where(there, x, -jnp.inf)
+    return jnp.max(high, axis=0) > jnp.min(low, axis=0)
+
+
+def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Array, "n m"]:
+    """Columns less their mean over the samples present, of length one; 0 if constant."""
+    centre, _ = centred(a, present.astype(a.dtype))
+    centre = jnp.where(varied(a, present)[None], centre, 0)
+    for length in (lambda c: jnp.max(jnp.abs(c), axis=0), lambda c: jnp.linalg.norm(c, axis=0)):
+        centre = safe_divide(centre, jnp.broadcast_to(length(centre), centre.shape))
+    return centre

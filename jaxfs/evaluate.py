@@ -16,9 +16,9 @@ from jaxtyping import Array, Float, Int
 from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
-from jaxfs._stability import SelectionStability as SelectionStability
-from jaxfs._stability import nogueira
 from jaxfs._types import ArrayLike, Scalar
+from jaxfs.resample import SelectionStability as SelectionStability
+from jaxfs.resample import nogueira
 
 _BLOCK = 2**22  # numbers held at a time by `clustering_stability`
 

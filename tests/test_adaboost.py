@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_wine, make_classification
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from jaxfs import adaboost
+from jaxfs.surrogates import adaboost
 from tests.helpers import assert_close, rng
 
 N, D, ROUNDS = 60, 5, 6  # one shape and length for most tests: they share what is compiled

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxfs._bordered import arrowhead
 from jaxfs.linalg import eigh_bordered
+from jaxfs.linalg._bordered import arrowhead
 from tests.helpers import rng
 
 TOLERANCE = {"float32": 3e-6, "float64": 1e-14}

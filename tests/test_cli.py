@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from jaxfs import _choose, _compare, _files, _pictures, _plan, _show, cli
-from jaxfs._columns import Refusal
-from jaxfs._commands import app
-from jaxfs._tables import Table, read_table
+from jaxfs import cli
+from jaxfs.cli import _answer, _compare, _files, _output, _pictures, _request
+from jaxfs.cli._commands import app
+from jaxfs.cli.tables._columns import Refusal
+from jaxfs.cli.tables._table import Table, read_table
 from jaxfs.estimators._catalogue import METHODS
 from tests.helpers import thorough
 
@@ -166,20 +167,20 @@ def test_constant_features_and_many_classes_are_told_of():
     values = np.random.default_rng(0).normal(size=(ROWS, FEATURES))
     values[:, 1] = 7
     data = Table(list("abcdef"), values)
-    notes = _choose.choose(data, _plan.Plan("variance", k="6")).notes
+    notes = _answer.choose(data, _request.Plan("variance", k="6")).notes
     assert notes == ("constant, though chosen: 'b'; --drop them",)
     halves = dataclasses.replace(data, target=np.arange(ROWS) % 5 / 2, target_name="y")
     with pytest.raises(Refusal, match=r"anova needs classes; 'y' has fractions .*pearson"):
-        _choose.labels(halves, METHODS["anova"])
+        _answer.labels(halves, METHODS["anova"])
     several = dataclasses.replace(data, target=np.arange(60.0) % 25, target_name="y")
-    _, classes = _choose.labels(several, METHODS["anova"])
-    assert "each of the 25 values of 'y'" in _choose.many_classes(several, classes)[0]
+    _, classes = _answer.labels(several, METHODS["anova"])
+    assert "each of the 25 values of 'y'" in _answer.many_classes(several, classes)[0]
 
 
 def test_units_are_told_of_where_they_matter():
     values = np.array([[1.0, 1000], [2, 5000]])
     for name, matters in (("gkl", True), ("combined", True), ("gc", False), ("ssfs", False)):
-        assert bool(_choose._units(values, METHODS[name])) == matters
+        assert bool(_answer._units(values, METHODS[name])) == matters
 
 
 def test_compare_chooses_within_the_folds(tmp_path):
@@ -286,7 +287,7 @@ def test_more_mistakes(table, tmp_path):
         assert words in refused("select", table, "-t", "kind", "-m", method, "-o", option)
     absent = mock.Mock(fit=mock.Mock(side_effect=ImportError("needs its package")))
     with pytest.raises(Refusal, match="its package"):
-        _choose.fit(absent, np.zeros((2, 2)), None)
+        _answer.fit(absent, np.zeros((2, 2)), None)
     assert "--data must end in" in refused("demo", "--data", "x.txt")
     assert "--folds" in refused("compare", table, "-t", "kind", "-m", "anova", "--folds", 16)
     assert "cannot be compared" in refused("compare", table, "-t", "kind", "-m", "anova,rrelieff")
@@ -317,7 +318,7 @@ def test_interrupts_and_bugs_have_their_codes(table, tmp_path, monkeypatch):
 
 
 def test_memory_may_be_out_anywhere(table, monkeypatch):
-    for module, name in ((_choose, "labels"), (_show, "print_selection"), (_show, "_number")):
+    for module, name in ((_answer, "labels"), (_output, "print_selection"), (_output, "_number")):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, mock.Mock(side_effect=MemoryError))
             command = ("select", table, "-t", "kind", "-m", "anova", "-k", 2)
@@ -343,7 +344,7 @@ def test_words_that_spreadsheets_would_run(tmp_path, raw):
     assert [row[0] for row in body] == [f"{mark}=A1", "x=1", "-7", "r"]
     assert [float(row[2]) for row in body] == [-2.5, 3, -4, 8]
     assert [row[3] for row in body] == [f"{mark}@u", "-1", f"{mark}@u", "-1"]
-    assert [_show._inert(cell) for cell in ("\tx", "\r=1", "＝1", "", "-1e5", "1-2")] == [
+    assert [_output._inert(cell) for cell in ("\tx", "\r=1", "＝1", "", "-1e5", "1-2")] == [
         "'\tx",
         "'\r=1",
         "'＝1",
@@ -442,8 +443,8 @@ def test_cache_folder(monkeypatch, tmp_path):
 
 def test_without_typer_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
-    monkeypatch.delitem(sys.modules, "jaxfs._commands")
-    monkeypatch.delitem(sys.modules, "jaxfs._arguments")
+    monkeypatch.delitem(sys.modules, "jaxfs.cli._commands")
+    monkeypatch.delitem(sys.modules, "jaxfs.cli._options")
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2
@@ -451,9 +452,11 @@ def test_without_typer_says_what_to_install(monkeypatch, capsys):
 
 
 def test_options_are_read_as_python_writes_them():
-    parsed = dict(map(_plan._parse_option, ["a=1", "b=0.5", "c=None", "d=true", "e=spd", "f=[1"]))
+    parsed = dict(
+        map(_request._parse_option, ["a=1", "b=0.5", "c=None", "d=true", "e=spd", "f=[1"])
+    )
     assert parsed == {"a": 1, "b": 0.5, "c": None, "d": True, "e": "spd", "f": "[1"}
-    standard = _choose.standardized(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    standard = _answer.standardized(np.array([[1.0, 5.0], [3.0, 5.0]]))
     np.testing.assert_array_equal(standard, [[-1, 0], [1, 0]])
     assert os.environ["JAXFS_CACHE_DIR"] == "off"
 
@@ -461,7 +464,7 @@ def test_options_are_read_as_python_writes_them():
 def test_answers_can_be_drawn_and_printed_anywhere(capsys):
     drawn = _pictures.finite(np.array([1e306, np.inf, 2.0, -np.inf]))
     assert drawn.tolist() == [1e300, 1e300, 2, 2]
-    _show.print_json({"größe": "\ud800"})
+    _output.print_json({"größe": "\ud800"})
     printed = capsys.readouterr().out
     assert printed.isascii()
     assert json.loads(printed) == {"größe": "\ud800"}

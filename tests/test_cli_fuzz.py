@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from jaxfs._commands import app
+from jaxfs.cli._commands import app
 
 ROWS, FEATURES, TARGET = 6, 3, "kind"
 DELIMITERS = ",;\t|"

@@ -5,13 +5,13 @@ no NaN next to a chosen feature, no finite answer to NaN. What it passes is in `
 """
 
 import collections
-import importlib
 import inspect
 import os
 import re
 import threading
 import warnings
 import zlib
+from pkgutil import resolve_name
 
 import jax
 import numpy as np
@@ -32,22 +32,14 @@ LIMIT = 180
 SHAPES = ((12, 5),) * 12 + ((5, 24), (2, 5), (1, 5), (12, 1))
 
 
-def lookup(name: str):
-    parts, found = name.split("."), None
-    for length in range(1, len(parts) + 1):
-        try:
-            found = importlib.import_module(".".join(parts[:length]))
-        except ModuleNotFoundError:
-            return getattr(found, parts[-1])
-    return found
-
-
 def is_record(thing) -> bool:
     """What a function returns, without behaviour of its own; or a module."""
     return inspect.ismodule(thing) or (isinstance(thing, type) and issubclass(thing, tuple))
 
 
-NAMES = sorted(name for name in documented() if not is_record(lookup(name)) and "._" not in name)
+NAMES = sorted(
+    name for name in documented() if not is_record(resolve_name(name)) and "._" not in name
+)
 
 
 # ---- Values that spoil a good one ---------------------------------------------------------------
@@ -182,7 +174,7 @@ class Case:
 
 
 def arity(name) -> int:
-    parameters = inspect.signature(lookup(name)).parameters.values()
+    parameters = inspect.signature(resolve_name(name)).parameters.values()
     return 1 if name in CALLS else max(1, sum(p.default is p.empty for p in parameters))
 
 
@@ -190,7 +182,7 @@ def call_of(name):
     """A function of a case, from `CALLS` or from the signature."""
     if name in CALLS:
         return CALLS[name]
-    function, recipe = lookup(name), GOOD | SPECIAL.get(name, {})
+    function, recipe = resolve_name(name), GOOD | SPECIAL.get(name, {})
     parameters = inspect.signature(function).parameters.values()
 
     def call(c):
@@ -267,7 +259,7 @@ def run(name, seed, wide, tmp, mode):
 def test_every_parameter_has_a_recipe():
     missing = collections.defaultdict(list)
     for name in set(NAMES) - set(CALLS):
-        for p in inspect.signature(lookup(name)).parameters:
+        for p in inspect.signature(resolve_name(name)).parameters:
             if p not in GOOD | SPECIAL.get(name, {}):
                 missing[name].append(p)
     assert not missing, dict(missing)

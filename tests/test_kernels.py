@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxfs import _order, kernels
+from jaxfs import kernels
 from jaxfs._types import Median, Percentile
+from jaxfs.kernels import _order, _rbf
 from tests.helpers import RTOL, assert_close, assert_derivatives, rng
 
 DTYPES = (np.float32, np.float64)
@@ -284,7 +285,7 @@ def test_position_is_exact_among_millions():
     """float32 cannot count past 2²⁴: there whole percents are exact, others to a part of a rank."""
     for number in (1, 2, 101, 4_950, 17_793_561, 2_000_000_000):
         for q in (0, 1, 5, 50, 99, 100, 12.5, 0.25):
-            rank, fraction = kernels._position(jnp.float32(q), jnp.int32(number))
+            rank, fraction = _rbf._position(jnp.float32(q), jnp.int32(number))
             exact = fractions.Fraction(q) / 100 * (number - 1)
             error = abs(float(int(rank) + fractions.Fraction(float(fraction)) - exact))
             limit = 1e-5 if q == int(q) else 1e-5 + 1e-9 * number

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from jax.test_util import check_grads
 
-from jaxfs import _lapack
+from jaxfs import linalg
+from jaxfs.linalg import _lapack
 from tests import helpers
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +31,7 @@ def general(key: int, *shape: int) -> jax.Array:
 
 
 CASES = {
-    "eigh": (_lapack.eigh, lambda a: tuple(jnp.linalg.eigh(a)), spd(0, 4, 5)),
+    "eigh": (linalg.eigh, lambda a: tuple(jnp.linalg.eigh(a)), spd(0, 4, 5)),
     "svd": (
         _lapack.svd,
         lambda a: tuple(jnp.linalg.svd(a, full_matrices=False)),
@@ -103,7 +104,7 @@ def test_derivatives_to_second_order(batch):
 
 def test_constants_have_no_derivative():
     a = spd(12, 4)
-    for function in (_lapack.eigh, _lapack.svd):
+    for function in (linalg.eigh, _lapack.svd):
         tangents = jax.jvp(function, (a,), (jnp.ones_like(a),))[1]
         assert all(not bool(jnp.any(t)) for t in jax.tree.leaves(tangents))
 

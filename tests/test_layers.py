@@ -1,10 +1,11 @@
-"""The package is a stack: a file imports only from files above it.
+"""The package is a house of rooms: a room imports only from rooms above it, and has one face.
 
-`ORDER` is the map of the house. Put a new file where it belongs in it: below everything it uses,
-above everything that uses it.
+`ROOMS` is the architecture. Put a new room below everything it uses and above everything that uses
+it; files inside a room need no list, only imports without a cycle.
 """
 
 import ast
+import graphlib
 import subprocess
 import sys
 import textwrap
@@ -16,133 +17,49 @@ import pytest
 PACKAGE = "jaxfs"
 ROOT = Path(__file__).parents[1] / PACKAGE
 
-ORDER = (
-    "_fork",
+#: Folders and single files, from the bedrock to the command line.
+ROOMS = (
     "_checks",
     "_types",
     "_numerics",
-    "_lapack",
-    "_stability",
-    "_medoids",
-    "_order",
-    "_distances",
-    "_self_tuning",
-    "_shards",
-    "_manhattan",
-    "_spectral",
-    "_functions",
-    "_bordered",
-    "_subspace",
     "linalg",
     "kernels",
     "graphs",
-    "_transport",
     "transport",
-    "_gates",
-    "geometry._common",
-    "geometry.spd",
-    "geometry.grassmann",
-    "geometry.spsd",
+    "geometry",
     "resample",
-    "surrogates._common",
-    "surrogates._lars",
-    "surrogates._ridge",
-    "surrogates.linear",
-    "surrogates.logistic",
-    "surrogates._trees",
-    "surrogates.boosting",
-    "surrogates.models",
-    "methods.manifest",
-    "methods._lowrank",
-    "methods.manifest_lowrank",
-    "methods._gaussian_moments",
-    "methods._gaussian",
-    "methods._gaussian_criteria",
-    "methods._gaussian_search",
-    "methods.gaussian",
-    "methods._eigenspaces",
-    "methods.canonical",
-    "methods._laplacian",
-    "methods._ssfs",
-    "methods._ssfs_options",
-    "methods.ssfs",
-    "methods._dirichlet_graph",
-    "methods._dirichlet",
-    "methods._coverage",
-    "methods._dirichlet_gates",
-    "methods._dirichlet_network",
-    "methods._dirichlet_options",
-    "methods.dirichlet",
-    "methods._bins",
-    "methods._moments",
-    "methods.filters",
-    "methods._knn_information",
-    "methods.information",
-    "methods._combine",
-    "methods._relief",
-    "methods.relief",
-    "methods._redundancy",
-    "methods.redundancy",
-    "methods.spectral",
-    "_stumps",
-    "adaboost",
     "evaluate",
-    "_blocks",
-    "_passes",
+    "surrogates",
+    "methods.classical",
+    "methods.manifest",
+    "methods.gaussian",
+    "methods.ssfs",
+    "methods.dirichlet",
     "streaming",
-    "_mapped",
-    "_buckets",
-    "_sharded",
     "distributed",
-    "_memory",
-    "estimators._arrays",
-    "estimators._cost",
-    "estimators._progress",
-    "estimators._problem",
-    "estimators._base",
-    "estimators.manifest",
-    "estimators.gaussian",
-    "estimators.relief",
-    "estimators.redundancy",
-    "estimators.filters",
-    "estimators.spectral",
-    "estimators.ssfs",
-    "estimators.dirichlet",
-    "estimators.ensemble",
-    "estimators._catalogue",
-    "_columns",
-    "_allowance",
-    "_matlab",
-    "_decimals",
-    "_delimited",
-    "_containers",
-    "_naming",
-    "_tables",
-    "_figures",
-    "_plot_scores",
-    "_plot_results",
+    "estimators",
     "plot",
-    "_html",
-    "_report",
-    "_plan",
-    "_choose",
-    "_compare",
-    "_pictures",
-    "_files",
-    "_demo",
-    "_show",
-    "_arguments",
-    "_commands",
+    "cli.tables",
+    "cli.report",
     "cli",
 )
 
-OPTIONAL = {"matplotlib", "typer", "rich", "pandas", "polars", "xgboost"}
-MAY_NEED_OPTIONAL = {"plot", "_arguments", "_commands", "cli"}
+#: Packages of the extras, and the files that may import them as they are imported.
+OPTIONAL = {"jinja2", "matplotlib", "pandas", "platformdirs", "polars", "rich", "typer", "xgboost"}
+MAY_NEED_OPTIONAL = {"cli._options", "cli._commands"}
 
 
 def module_name(path: Path, root: Path) -> str:
-    """`geometry/spd.py` → `geometry.spd`, `geometry/__init__.py` → `geometry.__init__`."""
-    return ".".join(path.relative_to(root).with_suffix("").parts)
+    """`geometry/spd.py` → `geometry.spd`, `geometry/__init__.py` → `geometry`."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(name: str) -> str | None:
+    """The room of a module, or of a name in one; `None` outside all rooms."""
+    parts = name.split(".")
+    prefixes = [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+    return next((prefix for prefix in prefixes if prefix in ROOMS), None)
 
 
 def imported(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
@@ -160,70 +77,74 @@ def imported(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, ".".join([*base, alias.name])) for alias in node.names)
 
 
-def position(target: str) -> int | None:
-    """Where in `ORDER` an imported name lives; `None` for the package itself or an unknown file.
-
-    A folder, or a name from its `__init__`, stands where the last file of the folder stands.
-    """
-    parts = target.split(".")[1:]
-    for length in range(len(parts), 0, -1):
-        name = ".".join(parts[:length])
-        if name in ORDER:
-            return ORDER.index(name)
-        inside = [i for i, entry in enumerate(ORDER) if entry.startswith(name + ".")]
-        if inside:
-            return max(inside)
-    return None
+def own_imports(source: str, module: str) -> list[tuple[int, str]]:
+    """What a module imports from this package, without the leading `jaxfs.`"""
+    found = imported(ast.parse(source), module)
+    return [(line, name.partition(".")[2]) for line, name in found if name.split(".")[0] == PACKAGE]
 
 
-def layer_violations(source: str, module: str) -> list[str]:
-    """What is wrong with the place or the imports of one file; empty when all is well."""
-    if module not in ORDER:
+def room_violations(source: str, module: str) -> list[str]:
+    """Imports of one file that leave its room in the wrong direction."""
+    room = room_of(module)
+    if room is None:
         file = f"{PACKAGE}/{module.replace('.', '/')}.py"
-        return [f"{file} has no place in ORDER of tests/test_layers.py: add it below its imports"]
-    own = ORDER.index(module)
+        return [f"{file} is in no room: add its room to ROOMS of tests/test_layers.py"]
     found = []
-    for line, target in imported(ast.parse(source), module):
-        if target.split(".")[0] != PACKAGE:
-            continue
-        where = position(target)
-        if where is None:
-            found.append(f"{module}:{line} imports {target}: name the file that defines it")
-        elif where >= own:
-            found.append(f"{module}:{line} imports {target}, which is not above it in ORDER")
+    for line, target in own_imports(source, module):
+        other = room_of(target)
+        if other is None:
+            found.append(f"{module}:{line} imports {PACKAGE}.{target}: name the room that has it")
+        elif ROOMS.index(other) > ROOMS.index(room):
+            found.append(f"{module}:{line} imports {target}, but {other} is not above {room}")
     return found
 
 
+def cycle(sources: dict[str, str]) -> list[str] | None:
+    """The first cycle of imports between files; a face counts as a file."""
+    graph = {}
+    for module, source in sources.items():
+        targets = [target for _, target in own_imports(source, module)]
+        files = {t if t in sources else t.rpartition(".")[0] for t in targets}
+        # `from jaxfs.surrogates import _common` imports the file, and not what the face gathers.
+        graph[module] = {name for name in files if name in sources}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return None
+
+
 def init_violations(source: str, module: str) -> list[str]:
-    """An `__init__` re-exports names as themselves, from its own folder, and does nothing else."""
-    folder = ".".join([PACKAGE, *module.split(".")[:-1]])
+    """A face re-exports names from its own folder, lists them in `__all__`, and does no more."""
+    folder = ".".join([PACKAGE, *([module] if module else [])])
     tree = ast.parse(source)
-    found = []
+    found, names, listed = [], set(), set()
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
-            renamed = [alias.name for alias in node.names if alias.asname != alias.name]
-            found += [f"{module}:{node.lineno} write `{n} as {n}` or drop it" for n in renamed]
+            names |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue  # the docstring
-        elif isinstance(node, ast.Assign) and _is_literal_dunder(node):
-            continue
+        elif isinstance(node, ast.Assign) and (literal := _literal_dunder(node)) is not None:
+            listed |= set(literal) if isinstance(literal, list) else set()
         else:
             found.append(f"{module}:{node.lineno} is logic: {ast.unparse(node).splitlines()[0]}")
+    found += [f"{module}: {name} must be both imported and in __all__" for name in names ^ listed]
     found += [
         f"{module}:{line} re-exports {target} from outside {folder}"
-        for line, target in imported(tree, module)
+        for line, target in imported(tree, f"{module}.__init__".lstrip("."))
         if not target.startswith(folder + ".")
     ]
     return found
 
 
-def _is_literal_dunder(node: ast.Assign) -> bool:
+def _literal_dunder(node: ast.Assign) -> object:
     names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if len(names) != 1 or names[0] not in {"__all__", "__version__"}:
+        return None
     try:
-        ast.literal_eval(node.value)
+        return ast.literal_eval(node.value)
     except ValueError:
-        return False
-    return len(names) == 1 and names[0] in {"__all__", "__version__"}
+        return None
 
 
 def optional_violations(source: str, module: str) -> list[str]:
@@ -253,13 +174,21 @@ class _WithoutDeferredCode(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+#: The command has a `main`; its face is a program, not a list of names.
+PROGRAMS = {"cli"}
+
+
 def violations(root: Path) -> list[str]:
     """All that is wrong with the imports of a package folder."""
+    files = {path: module_name(path, root) for path in sorted(root.rglob("*.py"))}
+    sources = {path: path.read_text(encoding="utf-8") for path in files}
     found = []
-    for path in sorted(root.rglob("*.py")):
-        module, source = module_name(path, root), path.read_text(encoding="utf-8")
-        check = init_violations if path.name == "__init__.py" else layer_violations
-        found += check(source, module) + optional_violations(source, module)
+    for path, module in files.items():
+        face = path.name == "__init__.py" and module not in PROGRAMS
+        found += (init_violations if face else room_violations)(sources[path], module)
+        found += optional_violations(sources[path], module)
+    inside = {m: sources[p] for p, m in files.items() if p.name != "__init__.py"}
+    found += [f"a cycle of imports: {' → '.join(names)}"] if (names := cycle(inside)) else []
     return found
 
 
@@ -268,8 +197,9 @@ def test_package_keeps_its_layers():
     assert not found, "\n" + "\n".join(found)
 
 
-def test_order_names_no_file_twice():
-    assert len(set(ORDER)) == len(ORDER)
+def test_three_private_files_lie_flat():
+    flat = {path.name for path in ROOT.glob("_*.py")}
+    assert flat == {"__init__.py", "_checks.py", "_types.py", "_numerics.py"}
 
 
 def test_import_needs_no_extra():
@@ -286,81 +216,87 @@ def test_import_needs_no_extra():
 # The checker itself, on sources that break one rule each.
 
 VIOLATIONS = {
-    "from the package": ("kernels", "from jaxfs import methods"),
-    "a file below": ("kernels", "from jaxfs.methods.manifest import manifest_score"),
-    "a file below, relative": ("kernels", "from .methods import manifest"),
-    "a file below, as a module": ("kernels", "import jaxfs.graphs as g"),
-    "the file itself": ("kernels", "from jaxfs.kernels import rbf"),
-    "later in its folder": ("geometry.spd", "from . import spsd"),
-    "two levels up": ("geometry.spd", "from ..methods.manifest import x"),
-    "its own folder whole": ("geometry.spd", "from jaxfs import geometry"),
-    "inside a function": ("linalg", "def f():\n    from jaxfs import kernels"),
-    "under TYPE_CHECKING": ("linalg", "if TYPE_CHECKING:\n    from jaxfs import kernels"),
-    "the public face": ("methods.manifest", "from jaxfs import Median"),
-    "the public face, whole": ("methods.manifest", "import jaxfs"),
-    "an unknown file": ("linalg", "from jaxfs._secret import x"),
+    "from the package": ("kernels._rbf", "from jaxfs import methods"),
+    "a room below": ("kernels._rbf", "from jaxfs.methods.manifest import manifest_score"),
+    "a room below, relative": ("kernels._rbf", "from ..methods.manifest import manifest_score"),
+    "a room below, as a module": ("kernels._rbf", "import jaxfs.graphs as g"),
+    "a private file below": ("kernels._rbf", "from jaxfs.graphs._neighbors import laplacian"),
+    "a sister below": ("methods.manifest._score", "from jaxfs.methods.ssfs import ssfs"),
+    "inside a function": ("linalg._lapack", "def f():\n    from jaxfs import kernels"),
+    "under TYPE_CHECKING": ("linalg._lapack", "if TYPE_CHECKING:\n    from jaxfs import kernels"),
+    "the public face": ("methods.manifest._score", "from jaxfs import Median"),
+    "the public face, whole": ("methods.manifest._score", "import jaxfs"),
+    "an unknown file": ("linalg._lapack", "from jaxfs._secret import x"),
     "no place in the house": ("_secret", ""),
 }
 
 
 @pytest.mark.parametrize(("module", "source"), VIOLATIONS.values(), ids=VIOLATIONS.keys())
 def test_checker_catches(module, source):
-    assert len(layer_violations(source, module)) == 1
+    assert len(room_violations(source, module)) == 1
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("kernels", "import jax\nimport numpy as np\nfrom jax import lax"),
-        ("kernels", "from jaxfs import _checks, linalg\nfrom jaxfs._types import Median"),
-        ("kernels", "from . import linalg\nfrom .linalg import sqrtm"),
+        ("kernels._rbf", "import jax\nimport numpy as np\nfrom jax import lax"),
+        ("kernels._rbf", "from jaxfs import _checks, linalg\nfrom jaxfs._types import Median"),
+        ("kernels._rbf", "from jaxfs.linalg import sqrtm\nfrom jaxfs.kernels import _order"),
         ("geometry.spsd", "from . import spd\nfrom .grassmann import exp\nfrom .. import linalg"),
-        ("methods.manifest", "from jaxfs import geometry\nfrom jaxfs.geometry import spd"),
-        ("cli", "import jaxfsx\nfrom jaxfs import plot"),
+        ("methods.manifest._score", "from jaxfs import geometry\nfrom jaxfs.geometry import spd"),
+        ("cli._commands", "import jaxfsx\nfrom jaxfs import plot"),
     ],
 )
 def test_checker_allows(module, source):
-    assert layer_violations(source, module) == []
+    assert room_violations(source, module) == []
+
+
+def test_cycles_inside_a_room_are_found():
+    first, second = "from jaxfs.linalg._b import f", "from jaxfs.linalg import _a"
+    assert cycle({"linalg._a": first, "linalg._b": ""}) is None
+    assert cycle({"linalg._a": first, "linalg._b": second}) is not None
 
 
 def test_unknown_file_says_what_to_do(tmp_path):
-    (tmp_path / "methods").mkdir()
-    (tmp_path / "methods" / "novel.py").write_text("")
+    (tmp_path / "novel").mkdir()
+    (tmp_path / "novel" / "_file.py").write_text("")
     (message,) = violations(tmp_path)
-    assert "jaxfs/methods/novel.py" in message
-    assert "ORDER of tests/test_layers.py: add it" in message
+    assert "jaxfs/novel/_file.py" in message
+    assert "add its room to ROOMS of tests/test_layers.py" in message
 
 
-def test_init_may_only_reexport():
+def test_a_face_may_only_reexport():
     good = """
         '''The public face.'''
-        from jaxfs import linalg as linalg
-        from jaxfs._types import Median as Median, Percentile as Percentile
+        from jaxfs import linalg
+        from jaxfs._types import Median, Percentile
         __version__ = "0.1.0"
+        __all__ = ["Median", "Percentile", "linalg"]
     """
-    assert init_violations(textwrap.dedent(good), "__init__") == []
+    assert init_violations(textwrap.dedent(good), "") == []
     for bad in (
         "from jaxfs._types import Median",
-        "from jaxfs._types import Median as M",
+        "__all__ = ['Median']",
         "from jaxfs._types import *",
         "import os",
-        "from os import path as path",
+        "from os import path\n__all__ = ['path']",
         "x = 1",
         "__version__ = version('jaxfs')",
         "def f(): ...",
         "if True: pass",
     ):
-        assert init_violations(bad, "__init__"), bad
-    assert init_violations("from jaxfs.methods import manifest as manifest", "geometry.__init__")
-    assert not init_violations("from jaxfs.geometry import spd as spd", "geometry.__init__")
-    assert not init_violations("from . import spd as spd", "geometry.__init__")
+        assert init_violations(bad, ""), bad
+    outside = "from jaxfs.methods import manifest\n__all__ = ['manifest']"
+    assert init_violations(outside, "geometry")
+    inside = "from jaxfs.geometry import spd\n__all__ = ['spd']"
+    assert not init_violations(inside, "geometry")
+    assert not init_violations("from . import spd\n__all__ = ['spd']", "geometry")
 
 
 def test_optional_packages_are_imported_late():
-    assert optional_violations("import matplotlib.pyplot as plt", "kernels")
-    assert optional_violations("try:\n    from rich import table\nexcept: pass", "kernels")
-    assert optional_violations("class A:\n    import pandas", "kernels")
-    assert not optional_violations("def f():\n    import matplotlib", "kernels")
-    assert not optional_violations("if TYPE_CHECKING:\n    import pandas", "kernels")
-    assert not optional_violations("import matplotlib", "plot")
-    assert not optional_violations("import typer, rich", "cli")
+    assert optional_violations("import matplotlib.pyplot as plt", "kernels._rbf")
+    assert optional_violations("try:\n    from rich import table\nexcept: pass", "kernels._rbf")
+    assert optional_violations("class A:\n    import pandas", "kernels._rbf")
+    assert not optional_violations("def f():\n    import matplotlib", "kernels._rbf")
+    assert not optional_violations("if TYPE_CHECKING:\n    import pandas", "kernels._rbf")
+    assert not optional_violations("import typer, rich", "cli._options")

@@ -13,7 +13,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 import jaxfs
-from jaxfs import _figures, plot
+from jaxfs import plot
+from jaxfs.plot import _figures
 from tests.helpers import rng
 
 HOSTILE = ["cost_$US$ a_b", "_hidden", r"\$\frac{", "漢字", "משקל\u202e", "a\nb\x00c", "x" * 80, ""]
@@ -229,7 +230,8 @@ def test_matplotlib_is_imported_on_demand_and_named_when_absent():
         import sys
         import jaxfs
         assert "jaxfs.plot" not in sys.modules
-        from jaxfs import _report, plot
+        from jaxfs import plot
+        from jaxfs.cli.report import _page
         assert "matplotlib" not in sys.modules
         sys.modules["matplotlib"] = None
         try:

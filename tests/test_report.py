@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from jaxfs import Stability, _html, _report, plot
+from jaxfs import Stability, plot
+from jaxfs.cli.report import _html, _page
 
 HOSTILE = [
     "<script>document.title='owned'</script>",
@@ -59,7 +60,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def report() -> _report.Report:
+def report() -> _page.Report:
     """Names that would like to be markup, wherever a user's words can go."""
     name = "".join(HOSTILE)
     d = len(HOSTILE)
@@ -68,22 +69,22 @@ def report() -> _report.Report:
     whole = jnp.asarray(0.9), jnp.asarray(0.01), jnp.asarray([0.8, 1.0])
     stable = Stability(ranks / d, ranks, jnp.zeros(d), *whole, jnp.zeros((2, 3), jnp.int32))
     options = {"title": name, "alt": name}
-    return _report.Report(
+    return _page.Report(
         title=name, source=name, num_samples=1234, num_features=d, dtype="float64",
         method=name, description=name, parameters={name: name, "ridge": 0.01},
-        features=_report.top_features(scores, HOSTILE, 5, stability=stable),
+        features=_page.top_features(scores, HOSTILE, 5, stability=stable),
         stability=(0.9, 0.8, 1.0), num_resamples=50, target=name, classes={name: 1000, "b": 234},
         imputed={name: 7}, more={name: name}, warnings=[name, "take care"], command=name, seed=3,
-        versions=_report.versions(), created=name,
+        versions=_page.versions(), created=name,
         pictures=[
-            _report.picture(plot.score_bars, scores, HOSTILE, **options),
-            _report.picture(plot.pixel_map, scores, (2, 3), label=None, **options),
+            _page.picture(plot.score_bars, scores, HOSTILE, **options),
+            _page.picture(plot.pixel_map, scores, (2, 3), label=None, **options),
         ],
     )  # fmt: skip
 
 
 def test_page_is_well_formed_and_loads_nothing(report, tmp_path):
-    _report.write_report(tmp_path / "report.html", report)
+    _page.write_report(tmp_path / "report.html", report)
     source = (tmp_path / "report.html").read_text(encoding="utf-8")
     page = Page(source)
     allowed = {"charset", "http-equiv", "content", "name", "lang", "id", "aria-labelledby", "class"}
@@ -100,7 +101,7 @@ def test_page_is_well_formed_and_loads_nothing(report, tmp_path):
 
 
 def test_page_has_every_part_in_order(report):
-    page = Page(_report._page(report))
+    page = Page(_page._page(report))
     headings = ["Warnings", "Features", "Pictures", "Data", "Method", "How to reproduce"]
     assert page.said("h2") == headings
     assert len(page.all("h1")) == 1
@@ -113,10 +114,10 @@ def test_page_has_every_part_in_order(report):
 
 
 def test_empty_parts_are_left_out():
-    line = _report.RankedFeature(1, "a", None)
+    line = _page.RankedFeature(1, "a", None)
     page = Page(
-        _report._page(
-            _report.Report(
+        _page._page(
+            _page.Report(
                 source="t.csv", num_samples=3, num_features=2, dtype="float32", method="m",
                 features=[line], command="",
             )
@@ -133,12 +134,12 @@ def test_letters_that_no_page_may_hold_are_replaced():
 
 def test_equal_runs_write_equal_bytes_and_large_drawings_are_pixels(monkeypatch):
     def drawn():
-        return _report.picture(plot.score_bars, [1.0, 2.0], title="t", alt="a")
+        return _page.picture(plot.score_bars, [1.0, 2.0], title="t", alt="a")
 
     first = drawn()
     assert first == drawn()
     assert first.media_type == "image/svg+xml"
-    monkeypatch.setattr(_report, "LARGEST_SVG", 0)
+    monkeypatch.setattr(_page, "LARGEST_SVG", 0)
     assert drawn().content.startswith(b"\x89PNG")
     assert drawn().media_type == "image/png"
 
@@ -152,15 +153,15 @@ def test_a_report_that_fails_leaves_the_old_one(report, tmp_path):
     path.write_text("old")
     broken = dataclasses.replace(report, parameters={"p": Broken()})
     with pytest.raises(RuntimeError, match="no words"):
-        _report.write_report(path, broken)
+        _page.write_report(path, broken)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_top_features_follow_a_selector_or_the_scores():
     names = ["a", "b", "c"]
-    assert [f.name for f in _report.top_features([1, 3, 3], names, 2)] == ["b", "c"]
-    chosen = _report.top_features([1, 3, 3], names, 3, order=[2, 0, -1])
+    assert [f.name for f in _page.top_features([1, 3, 3], names, 2)] == ["b", "c"]
+    chosen = _page.top_features([1, 3, 3], names, 3, order=[2, 0, -1])
     assert [(f.rank, f.name, f.score) for f in chosen] == [(1, "c", 3.0), (2, "a", 1.0)]
 
 
@@ -191,7 +192,7 @@ def browse(page: Path, folder: Path) -> tuple[str, list[str]]:
 
 def test_a_browser_shows_the_report_without_complaint(report, tmp_path):
     path = tmp_path / "report.html"
-    _report.write_report(path, report)
+    _page.write_report(path, report)
     tree, console = browse(path, tmp_path)
     assert console == []
     page = Page(tree)

@@ -7,7 +7,7 @@ import pytest
 
 import jaxfs
 from jaxfs import streaming
-from jaxfs.methods import _gaussian_search
+from jaxfs.methods.gaussian import _search
 from tests.helpers import assert_close, rng
 
 N, D = 90, 12
@@ -134,7 +134,7 @@ def test_a_second_call_compiles_nothing(monkeypatch):
     x, y = table()
     streaming.gc_select(in_blocks(x, y), 2, num_classes=3)
     traced = []
-    monkeypatch.setattr(_gaussian_search, "run", lambda *a: traced.append(a))
+    monkeypatch.setattr(_search, "run", lambda *a: traced.append(a))
     streaming.gc_select(in_blocks(x, y), 2, num_classes=3)
     assert not traced
 

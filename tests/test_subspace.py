@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxfs import _subspace
-from jaxfs.linalg import leading_eigenpairs
+from jaxfs.linalg import _leading, leading_eigenpairs
 from tests.helpers import assert_close, rng
 
 KEY = jax.random.key(0)
@@ -78,11 +77,11 @@ def test_what_did_not_converge_is_said_and_nan_ends():
 
 
 def test_other_arrays_do_not_compile_anew():
-    before = _subspace._leading_eigenpairs._cache_size()
+    before = _leading._leading_eigenpairs._cache_size()
     for scale in (1.0, 2.0):
         a = jax.tree_util.Partial(product, scale * matrix()[0])
         assert leading_eigenpairs(KEY, a, D, K, oversample=1).converged
-    assert _subspace._leading_eigenpairs._cache_size() == before + 1
+    assert _leading._leading_eigenpairs._cache_size() == before + 1
 
 
 def test_answers_are_constants_and_rayleigh_quotients_are_not():

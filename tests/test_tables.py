@@ -7,9 +7,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from jaxfs import _memory
-from jaxfs._columns import TableError
-from jaxfs._tables import read_table
+from jaxfs.cli.tables._columns import TableError
+from jaxfs.cli.tables._table import read_table
+from jaxfs.streaming import _memory
 
 PLAIN = "a,b,y\n1,2.5,u\n3,-4e1,v\n5,.5,u\n"
 PLAIN_VALUES = [[1, 2.5], [3, -40], [5, 0.5]]

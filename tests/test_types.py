@@ -15,8 +15,8 @@ import pytest
 
 import jaxfs
 from jaxfs._types import Median, Percentile, Static
-from jaxfs.methods import _ssfs
-from jaxfs.methods._ssfs_options import check_arguments
+from jaxfs.methods.ssfs import _steps
+from jaxfs.methods.ssfs._options import check_arguments
 from tests.helpers import rng, thorough
 
 # ---- No two classes with one tree structure -----------------------------------------------------
@@ -198,7 +198,7 @@ def wrong_programs(pairs: int, repeats: int = 1) -> int:
     return wrong
 
 
-def settings(model) -> _ssfs.Settings:
+def settings(model) -> _steps.Settings:
     return check_arguments(
         rng(0).normal(size=(6, 3)),
         num_pseudo_labels=1,

@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 import jaxfs
 from benchmarks import data, selection
 from benchmarks.timing import finish, verdict
-from jaxfs.methods import _gaussian_search
+from jaxfs.methods import gaussian
 
 NUM_FEATURES = (10, 25, 50, 100)
 SETS = ("MNIST", "COIL20", "Yale", "warpPIE10P", "colon", "lung_small", "sorlie", "GLIOMA")
@@ -93,10 +93,10 @@ def select_by(method: str, x, y, fit, rule: str, share: float, shrinkage: float)
     options = {"num_features": k, "num_classes": int(y.max()) + 1}
     if method == "GC.MI":
         options |= {"objective": "mi", "fallback": "wilks"}
-        found = _gaussian_search.gc_select(*arguments, None, **options)
+        found = gaussian.gc_select(*arguments, None, **options)
     else:
         options["objective"] = "entropy"
-        found = _gaussian_search.gkl_select(*arguments, **options)
+        found = gaussian.gkl_select(*arguments, **options)
     order = np.asarray(found.indices)
     return order[order >= 0]
 

@@ -20,7 +20,7 @@ from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks import boosting, timing
-from jaxfs import adaboost
+from jaxfs.surrogates import adaboost
 
 NUM_FEATURES = (5, 10, 15, 20, 30, 50, 75, 100)
 NUM_SAMPLES = (10, 20, 40, 70, 100, 200, 400, 1000)

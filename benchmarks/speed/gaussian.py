@@ -20,7 +20,7 @@ import numpy as np
 
 import jaxfs
 from benchmarks.timing import best, finish, verdict
-from jaxfs.methods import _gaussian_moments
+from jaxfs.methods.gaussian import _moments
 
 SIZES = ((50_000, 2048, 10), (5_000, 4096, 10), (12_180, 3780, 2))
 K = 100
@@ -49,7 +49,7 @@ def against_passes() -> None:
     for n, d, c in SIZES:
         x, y = problem(n, d, c)
         gc, gkl = compiled(jaxfs.gc_select, c), compiled(jaxfs.gkl_select, c)
-        prepare = jax.jit(lambda x, y, c=c: _gaussian_moments.moments(x, y, None, c))
+        prepare = jax.jit(lambda x, y, c=c: _moments.moments(x, y, None, c))
         unit, whole, other, before = best(
             lambda x=x: passes(x),
             lambda x=x, y=y, gc=gc: gc(x, y),

@@ -26,6 +26,7 @@ from jax import lax
 import jaxfs
 from benchmarks import timing
 from jaxfs import transport
+from jaxfs.transport import _soft_knn
 
 K, GAMMA, STEPS, FEW = 5, 0.01, 200, 64
 BAR, AIM, MEBIBYTES = 10, 60, 40
@@ -95,7 +96,7 @@ def peer(e, mask, num_candidates=None):
     a, ranked = few / scale - 1, lax.stop_gradient(-nearest[:, : K + 2] / scale - 1)
     between = jnp.cumsum(ranked[:, 1:] + ranked[:, :-1], axis=1) / GAMMA
     start = jnp.pad(-between, ((0, 0), (1, 0)))
-    block = max(1, transport._PLANS // ((K + 2) * few.shape[1]))
+    block = max(1, _soft_knn._PLANS // ((K + 2) * few.shape[1]))
     both = lax.map(lambda row: sinkhorn(*row), (a, present, masses, start), batch_size=block)
     if num_candidates is not None:
         rows = jnp.arange(len(e))[:, None]

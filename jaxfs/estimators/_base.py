@@ -18,11 +18,12 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from jaxfs import _checks, _fork, _memory
+from jaxfs import _checks
 from jaxfs._types import Selection, variant
 from jaxfs.estimators import _arrays, _cost
 from jaxfs.estimators._arrays import listed
 from jaxfs.estimators._problem import Problem
+from jaxfs.streaming import _memory
 
 _T = TypeVar("_T")
 _DTYPES = (None, "float32", "float64")
@@ -86,7 +87,7 @@ class Selector(SelectorMixin, BaseEstimator):
 
         Labels may be strings. An interrupted or failed fit leaves the estimator as it was.
         """
-        _fork.check()
+        _checks.refuse_forked()
         before = dict(vars(self))
         try:
             self._fit(X, y)

@@ -7,11 +7,7 @@ from typing import NamedTuple
 from jaxfs.estimators._base import Selector
 from jaxfs.estimators.dirichlet import DirichletGraphSelector
 from jaxfs.estimators.ensemble import CombinedSelector
-from jaxfs.estimators.filters import (
-    FilterSelector,
-    MutualInformation,
-    MutualInformationRegression,
-)
+from jaxfs.estimators.filters import FilterSelector, MutualInformation, MutualInformationRegression
 from jaxfs.estimators.gaussian import CanonicalCorrelation, GaussianCompromise, GaussianKL
 from jaxfs.estimators.manifest import ManiFeSt
 from jaxfs.estimators.redundancy import CFS, CMIM, FCBF, JMI, MRMR

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from jaxfs import _memory
+from jaxfs.streaming import _memory
 
 #: So many seconds are told of before they begin.
 LONG = 600.0

@@ -9,9 +9,10 @@ import numpy as np
 from jaxfs.estimators import _cost, _progress
 from jaxfs.estimators._base import Selector, default_number, estimator
 from jaxfs.estimators._problem import Problem, random_key
-from jaxfs.methods._dirichlet_graph import Steps
-from jaxfs.methods._dirichlet_options import OBJECTIVES, check_arguments
-from jaxfs.methods.dirichlet import Coverage, Energy, Network, fit_in_steps
+from jaxfs.methods.dirichlet import Coverage, Energy, Network
+from jaxfs.methods.dirichlet._fit import fit_in_steps
+from jaxfs.methods.dirichlet._options import OBJECTIVES, check_arguments
+from jaxfs.methods.dirichlet._training import Steps
 
 #: So many steps of training lie between two looks at the keyboard.
 _CHUNK = 25

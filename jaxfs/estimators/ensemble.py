@@ -15,7 +15,7 @@ from jaxfs.estimators._problem import Problem, random_key
 from jaxfs.estimators.manifest import ManiFeSt
 from jaxfs.estimators.relief import ReliefF
 from jaxfs.evaluate import selection_stability
-from jaxfs.methods._combine import combine_scores
+from jaxfs.methods.classical import combine_scores
 from jaxfs.resample import subsample_masks
 
 

@@ -9,21 +9,18 @@ from jaxfs import _checks
 from jaxfs.estimators import _arrays, _cost
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem
-from jaxfs.methods import filters
-from jaxfs.methods.information import (
-    ESTIMATORS,
-    mutual_information_regression_score,
-    mutual_information_score,
-)
+from jaxfs.methods import classical
+from jaxfs.methods.classical import mutual_information_regression_score, mutual_information_score
+from jaxfs.methods.classical._information import ESTIMATORS
 
 _CLASSES = {
-    "anova": filters.anova_score,
-    "fisher": filters.fisher_score,
-    "t": filters.t_score,
-    "chi2": filters.chi2_score,
-    "gini": filters.gini_score,
+    "anova": classical.anova_score,
+    "fisher": classical.fisher_score,
+    "t": classical.t_score,
+    "chi2": classical.chi2_score,
+    "gini": classical.gini_score,
 }
-_NUMBERS = {"pearson": filters.pearson_score, "f_regression": filters.f_regression_score}
+_NUMBERS = {"pearson": classical.pearson_score, "f_regression": classical.f_regression_score}
 #: The scores of `FilterSelector`, and what each needs.
 SCORES = (*_CLASSES, *_NUMBERS, "variance")
 
@@ -57,7 +54,7 @@ class FilterSelector(ScoringSelector):
     def _score(self, problem: Problem) -> Any:
         _checks.option(self.criterion, "criterion", SCORES)
         if self.criterion == "variance":
-            return filters.variance_score(problem.x, weights=problem.weights)
+            return classical.variance_score(problem.x, weights=problem.weights)
         if self.criterion in _NUMBERS:
             return _NUMBERS[self.criterion](problem.x, problem.y, weights=problem.weights)
         if self.criterion == "t" and problem.num_classes > 2:

@@ -6,9 +6,8 @@ from jaxfs._types import Selection
 from jaxfs.estimators import _cost
 from jaxfs.estimators._base import GreedySelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
-from jaxfs.methods._gaussian_moments import num_places
-from jaxfs.methods.canonical import cca_select
-from jaxfs.methods.gaussian import gc_select, gkl_select
+from jaxfs.methods.gaussian import cca_select, gc_select, gkl_select
+from jaxfs.methods.gaussian._moments import num_places
 
 
 class _Gaussian(GreedySelector):

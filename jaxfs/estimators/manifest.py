@@ -13,13 +13,12 @@ from jaxfs.estimators import _cost
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
 from jaxfs.methods.manifest import (
-    AGGREGATES,
-    GEOMETRIES,
-    RIDGE,
+    manifest_cost,
+    manifest_lowrank_score,
     manifest_multiclass_score,
     manifest_score,
 )
-from jaxfs.methods.manifest_lowrank import manifest_cost, manifest_lowrank_score
+from jaxfs.methods.manifest._score import AGGREGATES, GEOMETRIES, RIDGE
 
 SOLVERS = ("auto", "exact", "lowrank")
 #: The mean of several kernels takes so many iterations, about.

@@ -7,14 +7,8 @@ from jaxfs._types import Selection
 from jaxfs.estimators import _cost
 from jaxfs.estimators._base import GreedySelector, estimator
 from jaxfs.estimators._problem import Problem
-from jaxfs.methods.redundancy import (
-    _NUM_BINS,
-    cfs_select,
-    cmim_select,
-    fcbf_select,
-    jmi_select,
-    mrmr_select,
-)
+from jaxfs.methods.classical import cfs_select, cmim_select, fcbf_select, jmi_select, mrmr_select
+from jaxfs.methods.classical._redundancy import _NUM_BINS
 
 
 @estimator

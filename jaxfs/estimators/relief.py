@@ -6,7 +6,7 @@ from jaxfs import _checks
 from jaxfs.estimators import _cost
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem
-from jaxfs.methods.relief import relieff_score, rrelieff_score
+from jaxfs.methods.classical import relieff_score, rrelieff_score
 
 
 @estimator

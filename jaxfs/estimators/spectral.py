@@ -6,7 +6,7 @@ from jaxfs import _checks
 from jaxfs.estimators import _cost
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem
-from jaxfs.methods.spectral import laplacian_score, mcfs_score, spec_score
+from jaxfs.methods.classical import laplacian_score, mcfs_score, spec_score
 
 #: Neighbours by default, and how many more samples each graph needs.
 _DEFAULT = {"heat": (2, 1), "adaptive": (5, 2)}

@@ -10,22 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs._self_tuning import BLOCK
 from jaxfs._types import variant
 from jaxfs.estimators import _cost, _progress
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
-from jaxfs.methods import _ssfs
-from jaxfs.methods._laplacian import LARGE
-from jaxfs.methods._ssfs_options import SCORING, SELECTIONS, check_arguments
-from jaxfs.methods.ssfs import Leading, Predictable, Stable
+from jaxfs.graphs._eigenvectors import LARGE
+from jaxfs.kernels._self_tuning import BLOCK
+from jaxfs.methods import ssfs
+from jaxfs.methods.ssfs import Leading, Predictable, Stable, _steps
+from jaxfs.methods.ssfs._options import SCORING, SELECTIONS, check_arguments
 from jaxfs.surrogates.models import BoostedTrees, ScoringModel
 
 #: Number of resamples fitted between two looks at the keyboard, by default.
 _CHUNK = 64
 #: Eigenvectors of very many samples take so many products with their graph, about.
 _PRODUCTS = 60
-_resampled_scores = jax.jit(_ssfs.resampled_scores, static_argnames="settings")
+_resampled_scores = jax.jit(_steps.resampled_scores, static_argnames="settings")
 
 
 @estimator
@@ -77,11 +77,11 @@ class SSFS(ScoringSelector):
         x, present, choose, score, fraction, settings = self._arguments(problem)
         spectrum = _analysed(x, present, settings)
         if settings.selection == "stability":
-            masks = _ssfs.resamples(random_key(self.random_state), present, fraction, settings)
+            masks = _steps.resamples(random_key(self.random_state), present, fraction, settings)
             values = self._instability(choose, spectrum, masks, settings)
         else:
             values = _criterion(spectrum, settings)
-        selected = _ssfs.kept(values, settings)
+        selected = _steps.kept(values, settings)
         if self.scoring == "xgboost":
             each = xgboost_gains(spectrum, np.asarray(selected), settings.binary)
         else:
@@ -129,7 +129,7 @@ class SSFS(ScoringSelector):
         assert gathered is not None
         return jnp.asarray(gathered[1].sum(axis=1))
 
-    def _trimmed(self, found: _ssfs.SSFSResult, problem: Problem) -> _ssfs.SSFSResult:
+    def _trimmed(self, found: ssfs.SSFSResult, problem: Problem) -> ssfs.SSFSResult:
         """Without padding, as NumPy's."""
         n, p = problem.values.shape
         a = jax.tree.map(np.asarray, found)
@@ -159,10 +159,10 @@ class SSFS(ScoringSelector):
         return work
 
 
-_analysed = jax.jit(_ssfs.analysed, static_argnames="settings")
-_criterion = jax.jit(_ssfs.criterion, static_argnames="settings")
-_scored = jax.jit(_ssfs.scored, static_argnames="settings")
-_result = jax.jit(_ssfs.result, static_argnames="settings")
+_analysed = jax.jit(_steps.analysed, static_argnames="settings")
+_criterion = jax.jit(_steps.criterion, static_argnames="settings")
+_scored = jax.jit(_steps.scored, static_argnames="settings")
+_result = jax.jit(_steps.result, static_argnames="settings")
 
 
 def merged(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
@@ -184,7 +184,7 @@ def merged(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
 # ---- XGBoost ------------------------------------------------------------------------------------
 
 
-def xgboost_gains(spectrum: _ssfs.Spectrum, selected: np.ndarray, binary: bool) -> Any:
+def xgboost_gains(spectrum: _steps.Spectrum, selected: np.ndarray, binary: bool) -> Any:
     """The gain importances of one XGBoost model for each label kept, of sum one."""
     try:
         import xgboost

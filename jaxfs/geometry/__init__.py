@@ -1,5 +1,5 @@
 """Riemannian geometries of kernels and subspaces: geodesic, log, exp, distance and mean."""
 
-from jaxfs.geometry import grassmann as grassmann
-from jaxfs.geometry import spd as spd
-from jaxfs.geometry import spsd as spsd
+from jaxfs.geometry import grassmann, spd, spsd
+
+__all__ = ["grassmann", "spd", "spsd"]

@@ -27,13 +27,13 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from jaxfs import _checks, _lapack, _spectral
+from jaxfs import _checks
 from jaxfs._numerics import congruence, eps, matmul
-from jaxfs._spectral import SpectralFunction, singular_values
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common
 from jaxfs.geometry._common import KarcherMean
-from jaxfs.linalg import eigh, polar
+from jaxfs.linalg import _frechet, _lapack, eigh, polar
+from jaxfs.linalg._frechet import SpectralFunction, singular_values
 
 
 def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
@@ -112,7 +112,7 @@ def geodesic(g1: ArrayLike, g2: ArrayLike, t: Scalar | ArrayLike) -> Float[Array
     t, g1, g2 = _common.along(t, *_same_shape(g1=g1, g2=g2))
     x, u = _offset(g1, matmul(g2, rotation(g1, g2).mT))
     w, v = eigh(u)
-    cosine, sine = (_spectral.apply(f, u, w, v, t) for f in (_COS_T, _SIN_T))
+    cosine, sine = (_frechet.apply(f, u, w, v, t) for f in (_COS_T, _SIN_T))
     return matmul(g1, cosine) + matmul(x, sine)
 
 
@@ -135,7 +135,7 @@ def exp(g: ArrayLike, delta: ArrayLike) -> Float[Array, "*b d k"]:
     s = matmul(delta.mT, delta)
     w, v = eigh(s)
     w = jnp.maximum(w, 0)  # a Gram matrix; NaN stays NaN
-    cosine, sinc = (_spectral.apply(f, s, w, v, None) for f in (_COS_ROOT, _SINC_ROOT))
+    cosine, sinc = (_frechet.apply(f, s, w, v, None) for f in (_COS_ROOT, _SINC_ROOT))
     return matmul(g, cosine) + matmul(delta, sinc)
 
 
@@ -235,7 +235,7 @@ def _offset(g1: Float[Array, "*b d k"], h: Float[Array, "*b d k"]):
 
 def _log(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Array, "*b d k"]:
     x, u = _offset(g1, matmul(g2, rotation(g1, g2).mT))
-    return matmul(x, _spectral.apply(_ANGLE_OVER_SINE, u, *eigh(u), None))
+    return matmul(x, _frechet.apply(_ANGLE_OVER_SINE, u, *eigh(u), None))
 
 
 # ---- Functions of the angles --------------------------------------------------------------------

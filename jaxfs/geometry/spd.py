@@ -21,14 +21,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from jaxfs import _checks, _lapack, _spectral
-from jaxfs._functions import EXP, HALF_WAY, LOG, POWER
-from jaxfs._lapack import solve_triangular
+from jaxfs import _checks
 from jaxfs._numerics import congruence, eps, matmul, sinhc, symmetrize
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common
 from jaxfs.geometry._common import KarcherMean
-from jaxfs.linalg import eigh, expm, logm
+from jaxfs.linalg import _frechet, _lapack, eigh, expm, logm
+from jaxfs.linalg._divided_differences import EXP, HALF_WAY, LOG, POWER
+from jaxfs.linalg._lapack import solve_triangular
 
 METRICS = ("affine", "logeuclid")
 
@@ -286,7 +286,7 @@ def _unwhiten(fun, chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"], t=No
     w, v = eigh(c)
     if domain is not None:
         w = jnp.where(jnp.all(domain(w), axis=-1, keepdims=True), w, jnp.nan)
-    return symmetrize(_spectral.apply_congruence(fun, chol, c, w, v, t))
+    return symmetrize(_frechet.apply_congruence(fun, chol, c, w, v, t))
 
 
 def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:

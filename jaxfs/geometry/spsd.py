@@ -21,12 +21,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxfs import _checks, _spectral
+from jaxfs import _checks
 from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common, grassmann, spd
 from jaxfs.geometry._common import KarcherMean
-from jaxfs.linalg import absm, eigh, leading_eigenspace
+from jaxfs.linalg import _frechet, absm, eigh, leading_eigenspace
 
 
 class SPSD(NamedTuple):
@@ -281,7 +281,7 @@ def _leading(p, w, v, keep):
 @_leading.defjvp
 def _leading_jvp(primals, tangents):
     p, w, v, keep = primals
-    w = _spectral.differentiable_once(w, p)
+    w = _frechet.differentiable_once(w, p)
     gap = w[..., None, :] - w[..., :, None]
     turns = keep[..., None, :] & ~keep[..., :, None]
     e = matmul(v.mT, matmul(tangents[0], v))

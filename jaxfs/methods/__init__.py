@@ -1,1 +1,1 @@
-"""One file per method; the public names are those of `jaxfs`."""
+"""A folder per paper, and `classical`; the public names are those of `jaxfs`."""

@@ -1,6 +1,5 @@
-"""Batched models that give feature importances."""
+"""Batched models that give feature importances, and AdaBoost to judge features by."""
 
-from jaxfs.surrogates import boosting as boosting
-from jaxfs.surrogates import linear as linear
-from jaxfs.surrogates import logistic as logistic
-from jaxfs.surrogates import models as models
+from jaxfs.surrogates import adaboost, boosting, linear, logistic, models
+
+__all__ = ["adaboost", "boosting", "linear", "logistic", "models"]

@@ -8,8 +8,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._lapack import eigh
 from jaxfs._numerics import matmul, safe_divide, symmetrize
+from jaxfs.linalg import eigh
 
 _CG_STEPS = 60
 
@@ -25,27 +25,6 @@ class ResampledScores(NamedTuple):
     variance: Float[Array, "l p"]
     num_counted: Int[Array, "l"]
     converged: Bool[Array, "l"]
-
-
-def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array, "p"]]:
-    """Samples less their mean, which the intercept takes over, 0 for those absent; and the mean.
-
-    Twice: one sum of many large numbers is not good to their last digits.
-    """
-    there = (w > 0)[:, None]
-    share = (w / jnp.sum(w))[None]
-    x = jnp.where(there, x, 0)
-    first = matmul(share, x)
-    x = jnp.where(there, x - first, 0)
-    second = matmul(share, x)
-    return jnp.where(there, x - second, 0), (first + second)[0]
-
-
-def varied(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Bool[Array, "p"]:
-    """Which columns are not constant on the samples present."""
-    there = present[:, None]
-    low, high = jnp.where(there, x, jnp.inf), jnp.where(there, x, -jnp.inf)
-    return jnp.max(high, axis=0) > jnp.min(low, axis=0)
 
 
 def reduced_rows(x: Float[Array, "n p"]) -> Float[Array, "n r"]:

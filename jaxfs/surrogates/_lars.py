@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._lapack import cho_solve, cholesky
 from jaxfs._numerics import eps, matmul
+from jaxfs.linalg._lapack import cho_solve, cholesky
 
 _TURNS = 16  # a path that turns back more often than so many times its length is given up
 

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from jaxfs._lapack import cho_solve, cholesky, qr, solve_triangular
 from jaxfs._numerics import eps, matmul, safe_sqrt
 from jaxfs.linalg import eigh
+from jaxfs.linalg._lapack import cho_solve, cholesky, qr, solve_triangular
 
 _FEW = 8  # a group is small if it holds at most one sample in so many
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxfs import _checks
+from jaxfs import _checks, _numerics
 from jaxfs._numerics import matmul, safe_sqrt
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.surrogates import _common
@@ -162,7 +162,7 @@ class _Problem(NamedTuple):
 
 
 def _problem(x, y, w) -> _Problem:
-    (a, x_mean), (r, y_mean) = _common.centred(x, w), _common.centred(y, w)
+    (a, x_mean), (r, y_mean) = _numerics.centred(x, w), _numerics.centred(y, w)
     root = safe_sqrt(w)[:, None]
     return _Problem(root * a, root * r, x_mean, y_mean)
 
@@ -184,7 +184,7 @@ def _resampled(x, y, masks, alpha, w, chunk):
 
     def one(y, full, residual):
         def fit(part):
-            varied = jax.vmap(lambda there: _common.varied(y[:, None], there)[0])(part)
+            varied = jax.vmap(lambda there: _numerics.varied(y[:, None], there)[0])(part)
             # A resample without a model is not counted; without any sample it has no equations.
             groups = ~part & (w > 0)[None] & jnp.any(part, axis=1)[:, None]
             away, found = model.without(full, residual, groups)
@@ -200,5 +200,5 @@ def _resampled(x, y, masks, alpha, w, chunk):
 def _lars(x, y, w, number, method):
     x, y, w = lax.stop_gradient((x, y, w))
     problem = _problem(x, y, w)
-    free = _common.varied(x, w > 0)
+    free = _numerics.varied(x, w > 0)
     return problem.answer(path_end(problem.a, problem.r, free, number, method == "lasso"))

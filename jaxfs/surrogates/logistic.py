@@ -22,10 +22,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from jaxfs import _checks
-from jaxfs._lapack import cho_solve, cholesky, solve_triangular
+from jaxfs import _checks, _numerics
 from jaxfs._numerics import eps, matmul
 from jaxfs._types import ArrayLike, Scalar
+from jaxfs.linalg._lapack import cho_solve, cholesky, solve_triangular
 from jaxfs.surrogates import _common
 from jaxfs.surrogates._common import ResampledScores
 
@@ -211,7 +211,7 @@ def _halve(accepted, scale):
 
 @jax.jit
 def _fit(x, y, c, w):
-    x, mean = _common.centred(x, w)
+    x, mean = _numerics.centred(x, w)
     z = _common.reduced_rows(x)
 
     def one(y):
@@ -278,7 +278,7 @@ def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
 
 @functools.partial(jax.jit, static_argnames="chunk")
 def _resampled(x, y, masks, c, w, chunk):
-    x, _ = _common.centred(x, w)
+    x, _ = _numerics.centred(x, w)
     z = _common.reduced_rows(x)
 
     def one(y):

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jaxfs import _checks
-from jaxfs._numerics import matmul, safe_divide
+from jaxfs import _checks, _numerics
+from jaxfs._numerics import matmul, safe_divide, unit_columns
 from jaxfs._types import Scalar, Static, record
-from jaxfs.surrogates import _common, boosting, linear, logistic
+from jaxfs.surrogates import boosting, linear, logistic
 from jaxfs.surrogates._common import ResampledScores
 
 Features: TypeAlias = Float[Array, "n p"]
@@ -59,7 +59,7 @@ class Logistic:
     def scores(self, x, y, present, binary):
         coefficients = logistic.fit(x, y, c=self.c, weights=present).coefficients
         # A label with samples on one side only has no model.
-        return _share(jnp.where(_common.varied(y, present)[:, None], coefficients, 0))
+        return _share(jnp.where(_numerics.varied(y, present)[:, None], coefficients, 0))
 
     def resampled(self, x, y, masks, present, chunk_size):
         return logistic.resampled_scores(
@@ -120,15 +120,6 @@ class Correlation:
     def scores(self, x, y, present, binary):
         x, y = (unit_columns(a, present) for a in (x, y))
         return jnp.square(matmul(y.T, x))
-
-
-def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Array, "n m"]:
-    """Columns less their mean over the samples present, of length one; 0 if constant."""
-    centre, _ = _common.centred(a, present.astype(a.dtype))
-    centre = jnp.where(_common.varied(a, present)[None], centre, 0)
-    for length in (lambda c: jnp.max(jnp.abs(c), axis=0), lambda c: jnp.linalg.norm(c, axis=0)):
-        centre = safe_divide(centre, jnp.broadcast_to(length(centre), centre.shape))
-    return centre
 
 
 def _share(coefficients: Float[Array, "l p"]) -> Float[Array, "l p"]:

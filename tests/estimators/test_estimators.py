@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import jaxfs
-from jaxfs import _memory, estimators
+from jaxfs import estimators
 from jaxfs.estimators import (
     FCBF,
     MRMR,
@@ -28,6 +28,7 @@ from jaxfs.estimators import (
     _cost,
     ensemble,
 )
+from jaxfs.streaming import _memory
 from tests.helpers import assert_close, rng
 
 NAMES = ["ash", "beta", "colour", "dust", "ether", "flux"]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from jaxfs import _order
-from jaxfs.methods import _bins
+from jaxfs.kernels import _order
+from jaxfs.methods.classical import _bins
 from tests.helpers import assert_close, rng
 
 N, D, B = 60, 4, 5

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import jaxfs
-from jaxfs.methods import _coverage, _dirichlet_gates
-from jaxfs.methods._coverage import cover
+from jaxfs.methods.dirichlet import _coverage, _exploration
+from jaxfs.methods.dirichlet._coverage import cover
 from tests.helpers import rng
 
 compiled = jax.jit(cover, static_argnames="m")
@@ -91,7 +91,7 @@ def test_relevant_features_come_first_and_the_others_after_them():
 
 def test_parts_of_the_samples_and_padding(monkeypatch):
     """Correlations of twenty of sixty samples, whatever padding stands between them."""
-    monkeypatch.setattr(_dirichlet_gates, "CORRELATED", 20)
+    monkeypatch.setattr(_exploration, "CORRELATED", 20)
     x = rng(0).normal(size=(60, 5))
     x[:, 3] = np.sin(2 * x[:, 1]) + 0.1 * x[:, 3]
     rows = np.insert(x, [7, 7, 20], np.nan, axis=0)

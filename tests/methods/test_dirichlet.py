@@ -11,10 +11,10 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 
 import jaxfs
 from jaxfs import graphs
-from jaxfs._gates import gates
-from jaxfs.methods import _dirichlet, _dirichlet_network
-from jaxfs.methods import _dirichlet_graph as graph_of_gates
-from jaxfs.methods._dirichlet_network import divided_by_root
+from jaxfs.methods.dirichlet import _calibration, _network
+from jaxfs.methods.dirichlet import _training as graph_of_gates
+from jaxfs.methods.dirichlet._network import divided_by_root
+from jaxfs.transport._gates import gates
 from tests.helpers import assert_close, assert_derivatives, rng, thorough
 
 N, D, K = 24, 6, 3
@@ -143,7 +143,7 @@ def test_what_is_explained_is_explained_again_before_noise_is():
     base, noise = rng(1).normal(size=(30, 2)), rng(2).normal(size=(30, 6))
     x = jnp.asarray(np.concatenate([noise, base @ rng(3).normal(size=(2, 6))], axis=1))
     worth = (jnp.arange(12) >= 6).astype(x.dtype)
-    order = _dirichlet.linear_covering(x, jnp.ones(12, bool), worth, 5)
+    order = _calibration.linear_covering(x, jnp.ones(12, bool), worth, 5)
     assert len(set(order.tolist())) == 5
     assert np.all(order >= 6)
 
@@ -405,15 +405,15 @@ def test_distances_to_candidates_in_blocks_of_rows(monkeypatch):
     near = jaxfs.KNNGraphLearner(num_candidates=6).candidates(x)
 
     def energy(x):
-        return jnp.sum(jnp.sin(_dirichlet_network._distances_to(x, near)))
+        return jnp.sum(jnp.sin(_network._distances_to(x, near)))
 
     whole = jax.value_and_grad(energy)(x)
-    monkeypatch.setattr(_dirichlet_network, "_AT_ONCE", 5 * 4 * 6)  # five rows, and three are left
+    monkeypatch.setattr(_network, "_AT_ONCE", 5 * 4 * 6)  # five rows, and three are left
     parts = jax.value_and_grad(energy)(x)
     assert_close(parts[0], whole[0], 1e-12)
     assert_close(parts[1], whole[1], 1e-12)
     direct = jnp.sum(jnp.square(x[:, None] - x[near]), axis=2)
-    assert_close(_dirichlet_network._distances_to(x, near), direct, 1e-12)
+    assert_close(_network._distances_to(x, near), direct, 1e-12)
 
 
 # ---- Records of options -------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 import jaxfs
 from jaxfs.linalg import dominant_eigenpairs
-from jaxfs.methods import manifest
+from jaxfs.methods.manifest import _score
 from tests.helpers import RTOL, assert_close, assert_derivatives, rng, spd
 from tests.methods import manifest_oracle as oracle
 
@@ -300,10 +300,10 @@ def test_lists_are_data():
 
 def test_every_spelling_of_an_option_compiles_once():
     x1, x2 = two_classes(20, n1=7)
-    before = manifest._score._cache_size()
+    before = _score._score._cache_size()
     for one in (1, 1.0, np.float32(1), np.float64(1), jnp.ones(())):
         jaxfs.manifest_score(x1, x2, ridge=one, t=one, bandwidth=jaxfs.Median(one))
-    assert manifest._score._cache_size() == before + 1
+    assert _score._score._cache_size() == before + 1
 
 
 def test_traced_options_out_of_range_give_nan():

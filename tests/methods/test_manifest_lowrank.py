@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import jaxfs
-from jaxfs._shards import Part
-from jaxfs.methods import _lowrank
+from jaxfs.methods.manifest import _nystrom
+from jaxfs.methods.manifest._part import Part
 from tests.helpers import assert_close, assert_derivatives, rng
 from tests.methods import manifest_oracle as oracle
 
@@ -53,15 +53,15 @@ def test_the_joint_subspace_is_exact():
 
 
 def test_landmarks_and_passes_approach_the_leading_eigenpairs(monkeypatch):
-    monkeypatch.setattr(_lowrank, "BLOCK", 1000)  # several blocks of rows
+    monkeypatch.setattr(_nystrom, "BLOCK", 1000)  # several blocks of rows
     x = two_classes(80)[0]
     k, w = kernel(x), jnp.ones(5)
     sigma = jnp.asarray(np.median(oracle.feature_distances(x)))
     part = Part(x.shape[1], x.shape[1])
-    points = _lowrank.feature_points(jnp.asarray(x), w, part, jnp.asarray(x.T))
-    chosen = _lowrank.pivots(KEY, points, w, sigma, 40, part)
-    coarse, fine = (_lowrank.nystrom(points, w, sigma, chosen[:m], 6, part) for m in (8, 40))
-    passed = _lowrank.refined(points, w, sigma, coarse, part)
+    points = _nystrom.feature_points(jnp.asarray(x), w, part, jnp.asarray(x.T))
+    chosen = _nystrom.pivots(KEY, points, w, sigma, 40, part)
+    coarse, fine = (_nystrom.nystrom(points, w, sigma, chosen[:m], 6, part) for m in (8, 40))
+    passed = _nystrom.refined(points, w, sigma, coarse, part)
     best = np.linalg.norm(k - truncated(k, 6))
     loss = [np.linalg.norm(k - np.asarray(f @ f.T)) / best for f in (coarse, fine, passed)]
     assert loss[0] > 1.2
@@ -75,8 +75,8 @@ def test_landmarks_are_distinct_and_reach_loners():
     x[:, [7, 20, 41]] += np.eye(4, 3) * 5
     w = jnp.ones(4)
     part = Part(x.shape[1], x.shape[1])
-    points = _lowrank.feature_points(jnp.asarray(x), w, part, jnp.asarray(x.T))
-    chosen = _lowrank.pivots(KEY, points, w, jnp.asarray(1.0), 10, part).tolist()
+    points = _nystrom.feature_points(jnp.asarray(x), w, part, jnp.asarray(x.T))
+    chosen = _nystrom.pivots(KEY, points, w, jnp.asarray(1.0), 10, part).tolist()
     assert {7, 20, 41} < set(chosen)
     assert len(set(chosen)) == 10
 

@@ -1,0 +1,339 @@
+"""Nearest neighbours, graph Laplacians and the Dirichlet energy; knows no labels."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from jaxfs import _checks, _numerics
+from jaxfs._numerics import matmul, safe_divide, safe_sqrt
+from jaxfs._types import ArrayLike
+from jaxfs.kernels._distances import Points, between, centred, mean_point, squarable
+from jaxfs.kernels._order import smallest
+from jaxfs.kernels._rbf import presence
+
+_KINDS = ("unnormalized", "symmetric", "random_walk")
+_SYMMETRIZE = ("none", "mean", "max", "min")
+
+
+def laplacian(weights: ArrayLike, kind: str = "unnormalized") -> Float[Array, "*b n n"]:
+    """The Laplacian of a weighted graph.
+
+    With degrees δ_i = Σ_j w_ij and Δ = diag(δ): Δ − W, Δ^-½ (Δ − W) Δ^-½ or Δ⁻¹ (Δ − W).
+
+    **Arguments**
+
+    - `weights`: W `(..., n, n)`, nonnegative, symmetric; loops w_ii count in the degrees.
+    - `kind`: "unnormalized", "symmetric" or "random_walk"; static.
+
+    **Returns** `(..., n, n)`.
+
+    **Numerics** an isolated sample (degree 0) has a row and a column of zeros in all three, so the
+    eigenvalue 0 counts the connected components, isolated samples and padding included. Diagonals
+    are summed without the loops, which would cancel where they outweigh all else. A negative degree
+    gives NaN.
+
+    **Derivatives** in the weights; the normalisation of an isolated sample counts as constant.
+
+    **Reference** von Luxburg, *A tutorial on spectral clustering*, 2007; SSFS, eq. 1.
+
+    >>> import jax.numpy as jnp
+    >>> laplacian(jnp.array([[0.0, 4.0], [4.0, 0.0]]), "symmetric").tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    w = _checks.square(weights, "weights")
+    return _laplacian(w, _checks.option(kind, "kind", _KINDS))
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _laplacian(w: Float[Array, "*b n n"], kind: str) -> Float[Array, "*b n n"]:
+    loops = jnp.broadcast_to(jnp.eye(w.shape[-1], dtype=bool), w.shape)
+    others = jnp.where(loops, jnp.zeros_like(w), w)
+    away = jnp.sum(others, axis=-1)
+    plain = jnp.where(loops, away[..., None], -others)
+    if kind == "unnormalized":
+        return plain
+    degree = away + jnp.diagonal(w, axis1=-2, axis2=-1)
+    if kind == "random_walk":
+        return safe_divide(plain, jnp.broadcast_to(degree[..., None], plain.shape))
+    root = safe_sqrt(degree)
+    return safe_divide(plain, root[..., :, None] * root[..., None, :])
+
+
+# ---- Nearest neighbours -------------------------------------------------------------------------
+
+
+class Neighbors(NamedTuple):
+    """Lists of neighbours, nearest first: indices `(n, k)` and squared distances `(n, k)`."""
+
+    indices: Int[Array, "n k"]
+    squared_distances: Float[Array, "n k"]
+
+
+def nearest_neighbors(
+    x: ArrayLike, k: int, *, mask: ArrayLike | None = None, block_size: int | None = None
+) -> Neighbors:
+    """The k nearest neighbours of every sample among the others.
+
+    **Arguments**
+
+    - `x`: `(n, p)`.
+    - `k`: static, in [1, n − 1].
+    - `mask`: `(n,)`, false or 0 for samples that are padding.
+    - `block_size`: rows searched at a time; static. By default as many as keep the temporary memory
+      near 2²³ numbers. It changes speed and memory, not the answer.
+
+    **Returns** `Neighbors`, by rising distance, ties by rising index; a sample is not its own
+    neighbour, though its duplicates are. Where a neighbour is missing (the mask leaves fewer than
+    k, or the sample is padding) the index is −1 and the distance infinite.
+
+    **Numerics** 2k candidates by one matrix product, ranked anew by their differences: distances
+    are good to a few eps of themselves. A neighbour can be missed only for others whose squared
+    distances differ by less than √p·eps times those from the mean point. If a sample that is
+    present holds a number that is not finite, no list is known: indices −1, distances NaN.
+
+    **Derivatives** in `x` through the distances; the indices are constants.
+
+    **Cost** O(n² p) time; memory O(block_size · (n + k p) + n k).
+
+    >>> import jax.numpy as jnp
+    >>> nearest_neighbors(jnp.array([[0.0], [1.0], [3.0]]), 1).indices.tolist()
+    [[1], [0], [1]]
+    """
+    x = _checks.real(x, "x", ndim=2)
+    n, p = x.shape
+    k = _checks.integer(k, "k", low=1, high=n - 1)
+    present = presence(mask, n)
+    candidates = min(2 * k, n - 1)
+    if block_size is None:
+        block_size = max(1, 2**23 // (4 * n + candidates * p))
+    block_size = _checks.integer(block_size, "block_size", low=1)
+    return _search(x, present, k, candidates, min(block_size, n))
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))
+def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) -> Neighbors:
+    """The lists of all rows, a block at a time."""
+    n, p = x.shape
+    known = jnp.all(squarable(x) | ~present[:, None])
+    x = jnp.where(present[:, None] & known, x, jnp.zeros_like(x))
+    w = jnp.ones((p,), x.dtype)
+    points = lax.stop_gradient(centred(x, w, mean_point(x, w, present), present))
+
+    @jax.checkpoint  # keep no block's differences for the backward pass
+    def lists(i):
+        return _ranked(x, i, _candidates(i, points, present, w, candidates), k)
+
+    # The last block is filled up with rows that were done already, and they are dropped.
+    rows = jnp.arange(n + -n % block_size) % n
+    indices, d2 = lax.map(lists, rows, batch_size=block_size)
+    return Neighbors(jnp.where(known, indices[:n], -1), jnp.where(known, d2[:n], jnp.nan))
+
+
+def _candidates(i, points: Points, present, w, m: int) -> Int[Array, "m"]:
+    """Indices of about the m nearest samples of sample i, by the fast form; −1 for none."""
+    point = jax.tree.map(lambda leaf: leaf[i][None], points)
+    others = present & present[i] & (jnp.arange(present.size) != i)
+    row = jnp.where(others, between(point, points, w)[0], jnp.inf)
+    return smallest(row, m)[1]
+
+
+def _ranked(x: Array, i, near: Int[Array, "m"], k: int) -> tuple[Array, Array]:
+    """The k nearest among candidates, by distances from differences."""
+    near = jnp.sort(near)  # by index, so that ties fall to the lowest; those missing come first
+    d2 = jnp.sum(jnp.square(x[near] - x[i][None, :]), axis=1)
+    order = smallest(jnp.where(near < 0, jnp.inf, lax.stop_gradient(d2)), k)[1]
+    found = order >= 0
+    return jnp.where(found, near[order], -1), jnp.where(found, d2[order], jnp.inf)
+
+
+# ---- Weights on lists of neighbours -------------------------------------------------------------
+
+
+def adaptive_weights(squared_distances: ArrayLike) -> Float[Array, "*b k"]:
+    """The closed-form weights of an adaptive k-NN graph, from k + 1 sorted squared distances.
+
+    s_j = (e_{k+1} − e_j) / Σ_{h ≤ k} (e_{k+1} − e_h) solves, a row at a time,
+    min_s ½ Σ_j e_j s_j + ½ α ‖s‖² over the simplex, with the largest α that leaves k neighbours.
+
+    **Arguments**
+
+    - `squared_distances`: `(..., k + 1)`, rising along the last axis, as `nearest_neighbors(x, k +
+      1)` gives them. Infinite ones are missing.
+
+    **Returns** `(..., k)`, nonnegative; every row sums to 1. Rows without neighbours are 0.
+
+    **Numerics** 1/k where all k + 1 distances tie. If the last is infinite, the limit: the finite
+    ones weigh alike.
+
+    **Derivatives** in the distances; taken as 0 where all tie, a kink.
+
+    **Reference** Dirichlet energy and k-NN by optimal transport, eq. 9 and S18.
+
+    >>> import jax.numpy as jnp
+    >>> adaptive_weights(jnp.array([1.0, 3.0, 4.0])).tolist()
+    [0.75, 0.25]
+    """
+    e = _checks.real(squared_distances, "squared_distances")
+    if e.ndim == 0 or e.shape[-1] < 2:
+        expected = "of shape (..., k + 1) with k at least 1"
+        raise _checks.fail("squared_distances", expected, f"shape {e.shape}")
+    return _adaptive_weights(e)
+
+
+@jax.jit
+def _adaptive_weights(e: Float[Array, "*b k1"]) -> Float[Array, "*b k"]:
+    present = ~jnp.isposinf(e)
+    e = jnp.where(present, e, jnp.zeros_like(e))
+    number = jnp.sum(present[..., :-1], axis=-1, keepdims=True, dtype=e.dtype)
+    equal = present[..., :-1].astype(e.dtype) / jnp.maximum(number, 1)
+    gap = e[..., -1:] - e[..., :-1]
+    total = jnp.sum(gap, axis=-1, keepdims=True)
+    tied = ~present[..., -1:] | (total == 0)
+    total = jnp.where(tied, jnp.ones_like(total), total)
+    unit = lax.stop_gradient(total)  # a quotient's derivative squares its divisor: not a tiny one
+    return jnp.where(tied, equal, (gap / unit) / (total / unit))
+
+
+def knn_adjacency(
+    indices: ArrayLike, weights: ArrayLike | None = None, *, symmetrize: str = "mean"
+) -> Float[Array, "n n"]:
+    """Lists of neighbours as a dense matrix of weights.
+
+    **Arguments**
+
+    - `indices`: `(n, k)`, integers; −1 is no neighbour.
+    - `weights`: `(n, k)`; ones by default.
+    - `symmetrize`: A being the directed graph, "none" gives A, "mean" ½(A + Aᵀ), "max" the larger
+      of A and Aᵀ (one end lists the other), "min" the smaller (both do); static.
+
+    **Returns** `(n, n)`, in the dtype of the weights.
+
+    **Derivatives** in the weights.
+
+    >>> import jax.numpy as jnp
+    >>> knn_adjacency(jnp.array([[1], [0], [1]]), symmetrize="max").tolist()
+    [[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    """
+    indices, weights = _edges(indices, weights)
+    _checks.option(symmetrize, "symmetrize", _SYMMETRIZE)
+    n = indices.shape[0]
+    columns = jnp.where(indices < 0, n, indices)  # beyond the matrix, where it is dropped
+    rows = jnp.broadcast_to(jnp.arange(n)[:, None], columns.shape)
+    a = jnp.zeros((n, n), weights.dtype).at[rows, columns].add(weights, mode="drop")
+    match symmetrize:
+        case "mean":
+            return _numerics.symmetrize(a)
+        case "max":
+            return jnp.maximum(a, a.T)
+        case "min":
+            return jnp.minimum(a, a.T)
+    return a
+
+
+def _edges(indices: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]:
+    """Checked lists of neighbours and their weights."""
+    indices = _checks.array(indices, "indices")
+    if indices.ndim != 2 or not jnp.issubdtype(indices.dtype, jnp.integer):
+        got = f"shape {indices.shape} and dtype {indices.dtype}"
+        raise _checks.fail("indices", "integers of shape (n, k)", got)
+    n = indices.shape[0]
+    if not _checks.is_traced(indices):
+        _checks.number(indices, "indices", low=-1, high=n - 1)
+    indices = jnp.where((indices < 0) | (indices >= n), -1, indices)
+    if weights is None:
+        return indices, jnp.ones(indices.shape, jnp.result_type(float))
+    weights = _checks.real(weights, "weights")
+    if weights.shape != indices.shape:
+        got = f"{weights.shape} and {indices.shape}"
+        raise _checks.fail("weights and indices", "of one shape", got)
+    return indices, weights
+
+
+# ---- Dirichlet energy ---------------------------------------------------------------------------
+
+
+def dirichlet_energies(
+    x: ArrayLike, weights: ArrayLike, *, indices: ArrayLike | None = None
+) -> Float[Array, "d"]:
+    """How much each feature varies along the edges of a graph: ½ Σ_ij s_ij (x_if − x_jf)².
+
+    It is x_fᵀ L x_f with L the unnormalised Laplacian of ½(S + Sᵀ), whether or not S is symmetric.
+    Without that half, Δ − S with Δ the row sums gives another number unless the column sums equal
+    the row sums.
+
+    **Arguments**
+
+    - `x`: `(n, d)`.
+    - `weights`: S `(n, n)`, nonnegative; or `(n, k)` on the edges to `indices`.
+    - `indices`: `(n, k)`, integers, neighbours of each sample; −1 is none.
+
+    **Returns** `(d,)`; small for smooth features.
+
+    **Numerics** lists: differences first, nonnegative, good to a few eps of itself. Dense: one
+    product of centred features, good to about eps · Σ_i δ_i x_if², δ the degrees. NaN reaches the
+    energy of its feature. A sample without edges is as if absent, whatever it holds.
+
+    **Derivatives** in `x` and `weights`.
+
+    **Cost** dense one product of `(n, n)` and `(n, d)`; lists O(nkd) time and O(nd) memory.
+
+    **Reference** SSFS, eq. 1 and 2; von Luxburg 2007.
+
+    >>> import jax.numpy as jnp
+    >>> dirichlet_energies(jnp.array([[0.0], [3.0]]), jnp.array([[0.0, 1.0], [1.0, 0.0]])).tolist()
+    [9.0]
+    """
+    x = _checks.real(x, "x", ndim=2)
+    if indices is not None:
+        indices, s = _edges(indices, weights)
+        _checks.alike(x, s, "x and weights", axes=slice(1))
+        return _energies_of_lists(x, indices, s)
+    s = _checks.square(_checks.array(weights, "weights", x.dtype), "weights")
+    _checks.alike(x, s, "x and weights", axes=slice(1))
+    return _energies_of_matrix(x, s)
+
+
+def dirichlet_energy(
+    x: ArrayLike, weights: ArrayLike, *, indices: ArrayLike | None = None
+) -> Float[Array, ""]:
+    """The Dirichlet energy of all features, ½ Σ_ij s_ij ‖x_i − x_j‖² = tr(Xᵀ L X).
+
+    The sum of `dirichlet_energies`; arguments and conventions are the same.
+    """
+    return jnp.sum(dirichlet_energies(x, weights, indices=indices))
+
+
+@jax.jit
+def _energies_of_matrix(x: Float[Array, "n d"], s: Float[Array, "n n"]) -> Float[Array, "d"]:
+    """Σ_i δ_i x_i² − Σ_ij s_ij x_i x_j with δ the mean of row and column sums, about the mean."""
+    degree = 0.5 * (jnp.sum(s, axis=0) + jnp.sum(s, axis=1))[:, None]
+    x = jnp.where((degree == 0) & ~squarable(x), jnp.zeros_like(x), x)
+    # No constant changes the energy: subtract the one that keeps rounding small, twice to be exact.
+    for _ in range(2):
+        mean = safe_divide(
+            jnp.sum(degree * x, axis=0), jnp.broadcast_to(jnp.sum(degree), x.shape[1:])
+        )
+        x = x - lax.stop_gradient(mean)[None, :]
+    return jnp.sum(x * (degree * x - matmul(s, x)), axis=0)
+
+
+@jax.jit
+def _energies_of_lists(
+    x: Float[Array, "n d"], indices: Int[Array, "n k"], s: Float[Array, "n k"]
+) -> Float[Array, "d"]:
+    """One neighbour of every sample at a time: no array of all differences."""
+
+    @jax.checkpoint  # nor for the backward pass
+    def add(total, edge):
+        j, weight = edge
+        found = (j >= 0)[:, None]
+        gap = jnp.where(found, x - x[j], jnp.zeros_like(x))
+        weight = jnp.where(found, weight[:, None], jnp.zeros_like(weight[:, None]))
+        return total + 0.5 * jnp.sum(weight * jnp.square(gap), axis=0), None
+
+    start = jnp.zeros(x.shape[1:], x.dtype)
+    return lax.scan(add, start, (indices.T, s.T))[0]

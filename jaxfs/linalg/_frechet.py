@@ -1,0 +1,242 @@
+"""The derivative of a function of a symmetric matrix, as a linear map that JAX can transpose.
+
+For A = V diag(w) Vᵀ and f(A) = V diag(f(w)) Vᵀ, Daleckii and Krein give
+
+    Df(A)[E]     = V (F ∘ (Vᵀ E V)) Vᵀ,                     F_ij = f[w_i, w_j],
+    D²f(A)[E, G] = V S Vᵀ,   S_ij = Σ_k f[w_i, w_k, w_j] (E_ik G_kj + G_ik E_kj)
+
+with E and G of the second line in the basis V and divided differences f[·,·], f[·,·,·]. Both stay
+finite and right at repeated eigenvalues, where the derivative of the eigenvectors themselves does
+not exist.
+
+The eigenvectors are therefore never differentiated. `w` and `v` are computed once and travel with
+`a` as a cache; every derivative is attributed to `a`. Df(A) is a JAX primitive and not a
+`custom_jvp` because reverse mode must transpose it and *then* still be able to differentiate it in
+A: a custom rule is dropped when JAX linearises through it, and second derivatives (forward over
+reverse) would silently miss every term above. It is self-adjoint, so its transpose is itself.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+from jaxtyping import Array, Float
+
+from jaxfs._numerics import congruence, matmul
+from jaxfs.linalg import _lapack
+
+
+class SpectralFunction(NamedTuple):
+    """A scalar function with its first and second divided differences.
+
+    Each takes its nodes (arrays that broadcast) and a parameter `t`, an array broadcastable to the
+    nodes or None. `value(w, t)`, `first(a, b, t)`, `second(a, b, c, t)`; symmetric in the nodes.
+    """
+
+    value: Callable[..., Array]
+    first: Callable[..., Array]
+    second: Callable[..., Array]
+
+
+@functools.cache
+def parameter_derivative(fun: SpectralFunction) -> SpectralFunction:
+    """∂f/∂t; the divided differences of ∂f/∂t are ∂/∂t of the divided differences."""
+
+    def in_parameter(g):
+        def derivative(*nodes_and_t):
+            *nodes, t = nodes_and_t
+            shape = jnp.broadcast_shapes(*(jnp.shape(x) for x in nodes), jnp.shape(t))
+            t = jnp.broadcast_to(t, shape)
+            return jax.jvp(lambda s: g(*nodes, s), (t,), (jnp.ones_like(t),))[1]
+
+        return derivative
+
+    return SpectralFunction(*(in_parameter(g) for g in fun))
+
+
+def _like(t, ndim: int):
+    """Append axes to a parameter of batch shape so that it broadcasts against the nodes."""
+    return None if t is None else t.reshape(t.shape + (1,) * ndim)
+
+
+# ---- f(A) ---------------------------------------------------------------------------------------
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def apply(fun: SpectralFunction, a, w, v, t) -> Float[Array, "*b d d"]:
+    """f(A) from the cached eigen-decomposition (w, v) of `a`; differentiable in `a` and `t`."""
+    del a
+    return congruence(v, fun.value(w, _like(t, 1)))
+
+
+@apply.defjvp
+def _apply_jvp(fun, primals, tangents):
+    a, w, v, t = primals
+    da, _, _, dt = tangents
+    tangent = derivative(fun, a, w, v, t, da)
+    if t is not None:
+        tangent = tangent + _like(dt, 2) * apply(parameter_derivative(fun), a, w, v, t)
+    return apply(fun, a, w, v, t), tangent
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def apply_diagonal(fun: SpectralFunction, a, w, v, t) -> Float[Array, "*b d"]:
+    """The diagonal of f(A) alone, without the product that forms the matrix."""
+    del a
+    return matmul(v * v, fun.value(w, _like(t, 1))[..., None])[..., 0]
+
+
+@apply_diagonal.defjvp
+def _apply_diagonal_jvp(fun, primals, tangents):
+    a, w, v, t = primals
+    da, _, _, dt = tangents
+    tangent = jnp.linalg.diagonal(derivative(fun, a, w, v, t, da))
+    if t is not None:
+        tangent = tangent + _like(dt, 1) * apply_diagonal(parameter_derivative(fun), a, w, v, t)
+    return apply_diagonal(fun, a, w, v, t), tangent
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def apply_congruence(fun: SpectralFunction, p, a, w, v, t) -> Float[Array, "*b m m"]:
+    """P f(A) Pᵀ as (P V) f(w) (P V)ᵀ: two products for three, f(A) itself is not formed."""
+    del a
+    return congruence(matmul(p, v), fun.value(w, _like(t, 1)))
+
+
+@apply_congruence.defjvp
+def _apply_congruence_jvp(fun, primals, tangents):
+    p, a, w, v, t = primals
+    dp, da, _, _, dt = tangents
+
+    def product(p, a, t):
+        return matmul(p, matmul(apply(fun, a, w, v, t), jnp.matrix_transpose(p)))
+
+    if t is None:
+        _, tangent = jax.jvp(lambda p, a: product(p, a, None), (p, a), (dp, da))
+    else:
+        _, tangent = jax.jvp(product, (p, a, t), (dp, da, dt))
+    return apply_congruence(fun, p, a, w, v, t), tangent
+
+
+# ---- Df(A)[E] -----------------------------------------------------------------------------------
+
+derivative_p = Primitive("spectral_derivative")
+
+
+def derivative(fun: SpectralFunction, a, w, v, t, e) -> Float[Array, "*b d d"]:
+    """Df(A)[E]: linear and self-adjoint in `e`, differentiable in `a`, `t` and `e`."""
+    parameters = () if t is None else (t,)
+    return derivative_p.bind(a, w, v, e, *parameters, fun=fun)
+
+
+def _to_basis(v, e):
+    return matmul(jnp.matrix_transpose(v), matmul(e, v))
+
+
+def _from_basis(v, s):
+    return matmul(v, matmul(s, jnp.matrix_transpose(v)))
+
+
+def _derivative_impl(a, w, v, e, *t, fun):
+    del a
+    f1 = fun.first(w[..., :, None], w[..., None, :], _like(t[0], 2) if t else None)
+    return _from_basis(v, f1 * _to_basis(v, e))
+
+
+def _derivative_jvp(primals, tangents, *, fun):
+    a, w, v, e, *t = primals
+    da, dw, dv, de, *dt = tangents
+    # The cache is computed under stop_gradient (`eigh` in linalg.py).
+    assert all(isinstance(x, ad.Zero) for x in (dw, dv))
+    bind = functools.partial(derivative_p.bind, fun=fun)
+    out = bind(*primals)
+    terms = []
+    if not isinstance(de, ad.Zero):
+        terms.append(bind(a, w, v, de, *t))
+    if not isinstance(da, ad.Zero):
+        terms.append(_second_derivative(fun, differentiable_once(w, a), v, t, e, da))
+    if dt and not isinstance(dt[0], ad.Zero):
+        in_t = derivative_p.bind(a, w, v, e, *t, fun=parameter_derivative(fun))
+        terms.append(_like(dt[0], 2) * in_t)
+    return out, functools.reduce(jnp.add, terms)  # JAX asks only if there is a tangent
+
+
+def _derivative_transpose(ct, a, w, v, e, *t, fun):
+    assert ad.is_undefined_primal(e)
+    if isinstance(ct, ad.Zero):
+        return (None, None, None, ad.Zero(e.aval), *(None for _ in t))
+    return (None, None, None, derivative_p.bind(a, w, v, ct, *t, fun=fun), *(None for _ in t))
+
+
+def _derivative_batch(args, axes, *, fun):
+    """The implementation takes leading batch axes as it is: bring the new one to the front."""
+    size = next(x.shape[i] for x, i in zip(args, axes, strict=True) if i is not None)
+    front = [
+        jnp.broadcast_to(x, (size, *x.shape)) if i is None else jnp.moveaxis(x, i, 0)
+        for x, i in zip(args, axes, strict=True)
+    ]
+    return derivative_p.bind(*front, fun=fun), 0
+
+
+derivative_p.def_impl(functools.partial(jax.jit, static_argnames="fun")(_derivative_impl))
+derivative_p.def_abstract_eval(lambda a, w, v, e, *t, fun: e)
+ad.primitive_jvps[derivative_p] = _derivative_jvp
+ad.primitive_transposes[derivative_p] = _derivative_transpose
+batching.primitive_batchers[derivative_p] = _derivative_batch
+mlir.register_lowering(derivative_p, mlir.lower_fun(_derivative_impl, multiple_results=False))
+
+
+# ---- D²f(A)[E, G] -------------------------------------------------------------------------------
+
+
+@jax.custom_jvp
+def differentiable_once(cache, a):
+    """`cache`, computed from `a` under stop_gradient, where a rule cannot be differentiated again.
+
+    Without this guard the next derivative in `a` would silently take the cache for a constant.
+    """
+    del a
+    return cache
+
+
+@differentiable_once.defjvp
+def _differentiable_once_jvp(primals, tangents):
+    raise NotImplementedError(
+        "no further derivative: functions of a symmetric matrix in jaxfs.linalg can be "
+        "differentiated twice, leading_eigenspace once"
+    )
+
+
+@jax.custom_jvp
+def singular_values(a: Float[Array, "*b m n"]) -> Float[Array, "*b k"]:
+    """Falling; each differentiable once, where it is simple and not 0."""
+    return _lapack.svd(a)[1]
+
+
+@singular_values.defjvp
+def _singular_values_jvp(primals, tangents):
+    u, _, vt = _lapack.svd(primals[0])
+    u, vt = differentiable_once((u, vt), primals[0])
+    return singular_values(*primals), jnp.sum(u * matmul(tangents[0], vt.mT), axis=-2)
+
+
+def _second_derivative(fun: SpectralFunction, w, v, t, e, g) -> Float[Array, "*b d d"]:
+    """D²f(A)[E, G], one k of the sum at a time so that no d×d×d array is formed."""
+
+    def one(w, v, e, g, *t):
+        e, g = _to_basis(v, e), _to_basis(v, g)
+
+        def add_term(total, k):
+            f2 = fun.second(w[:, None], w[k], w[None, :], t[0] if t else None)
+            term = jnp.outer(e[:, k], g[k, :]) + jnp.outer(g[:, k], e[k, :])
+            return total + f2 * term, None
+
+        total, _ = jax.lax.scan(add_term, jnp.zeros_like(e), jnp.arange(w.shape[0]))
+        return _from_basis(v, total)
+
+    signature = "(d),(d,d),(d,d),(d,d)" + ",()" * len(t) + "->(d,d)"
+    return jnp.vectorize(one, signature=signature)(w, v, e, g, *t)

@@ -1,0 +1,218 @@
+"""Leading eigenpairs of an operator that is known by what it does to a few vectors at a time.
+
+Block Krylov with restarts: from an orthonormal block X the space [X, A X, A² X] is made
+orthonormal, A is projected onto it (Rayleigh and Ritz), and the leading vectors found there are the
+next X. Two products with A per round do what a Chebyshev filter of degree two would, without its
+bounds on the spectrum.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs import _checks
+from jaxfs._numerics import eps, matmul, symmetrize
+from jaxfs._types import ArrayLike, Static
+from jaxfs.linalg import _lapack
+
+#: Blocks in the space of a round: the start and two products.
+DEPTH = 3
+
+
+class Eigenpairs(NamedTuple):
+    """Leading eigenpairs of a symmetric operator, and how good they are.
+
+    - `values`: `(k,)`, falling; `vectors`: `(d, k)`, orthonormal columns, the entry of largest
+      magnitude of each positive.
+    - `residuals`: `(k,)`, ‖A v − λ v‖. An eigenvalue of A lies within it of each of `values`.
+    - `converged`: whether all residuals are within the tolerance; `iterations`: rounds taken.
+    """
+
+    values: Float[Array, "k"]
+    vectors: Float[Array, "d k"]
+    residuals: Float[Array, "k"]
+    converged: Bool[Array, ""]
+    iterations: Int[Array, ""]
+
+
+def leading_eigenpairs(
+    key: Array,
+    matvec: Callable[[Array], Array],
+    d: int,
+    k: int,
+    *,
+    start: ArrayLike | None = None,
+    oversample: int | None = None,
+    tolerance: float | None = None,
+    max_iterations: int = 100,
+    dtype: Any = None,
+) -> Eigenpairs:
+    """The k largest eigenvalues, and their eigenvectors, of a symmetric operator on d dimensions.
+
+    **Arguments**
+
+    - `key`: of the random block to start from.
+    - `matvec`: takes `(d, b)` to `(d, b)`, the product of a symmetric matrix and b vectors; traced,
+      and never asked for the matrix itself. Calls with the same function compile once; to change
+      the arrays that it uses, too, give a `jax.tree_util.Partial(function, arrays…)`.
+    - `d`, `k`: static, 1 ≤ k ≤ d.
+    - `start`: `(d, j)`, vectors to begin with, such as the answer to a similar problem; filled up
+      with random ones.
+    - `oversample`: static; so many vectors more than k are iterated, by default k/5 and at least 8.
+      Convergence is governed by the gap from eigenvalue k to k + `oversample` + 1.
+    - `tolerance`: it ends when every residual ‖A v − λ v‖ is below `tolerance`·max|λ|; by default
+      √eps, which leaves eigenvalues off by eps·max|λ|²/gap and vectors by √eps·max|λ|/gap.
+    - `max_iterations`: static; rounds of two products each.
+    - `dtype`: float32 or float64; by default that of `start`, from which it may not differ, or
+      JAX's default one.
+
+    **Returns** `Eigenpairs`: `values` `(k,)`, falling, `vectors` `(d, k)`, `residuals` `(k,)`,
+    `converged`, `iterations`. Large in magnitude does not count: −5 comes after 1.
+
+    **Numerics** not to converge is reported, not raised; NaN in a product makes NaN of all values.
+
+    **Derivatives** none: constants, as from `eigh`. The Rayleigh quotients of the vectors, vᵀ A v
+    with v held fixed, are the eigenvalues and have their derivative.
+
+    **Cost** each round two products with a block of b = k + `oversample` vectors and some 40 d b²
+    operations, in memory for 8 blocks. Where 3 b ≥ d the operator is applied to the identity and
+    decomposed.
+
+    >>> import jax, jax.numpy as jnp
+    >>> diagonal = jnp.arange(50.0)
+    >>> out = leading_eigenpairs(jax.random.key(0), lambda v: diagonal[:, None] * v, 50, 2)
+    >>> out.values.round(3).tolist(), bool(out.converged)
+    ([49.0, 48.0], True)
+    """
+    _checks.key(key)
+    _checks.function(matvec, "matvec", "a function of blocks of vectors")
+    d = _checks.integer(d, "d", low=1)
+    k = _checks.integer(k, "k", low=1, high=d)
+    more = max(8, k // 5) if oversample is None else oversample
+    b = min(d, k + _checks.integer(more, "oversample", low=0))
+    max_iterations = _checks.integer(max_iterations, "max_iterations", low=0)
+    if start is not None:
+        start = _checks.matrices(start, "start")
+        if start.shape[0] != d or start.ndim != 2 or start.shape[1] > d:
+            raise _checks.fail("start", f"of shape ({d}, j), j ≤ {d}", f"shape {start.shape}")
+        if dtype is not None and jnp.dtype(dtype) != start.dtype:
+            raise _checks.fail("dtype", f"None or that of start, {start.dtype}", dtype)
+        start, dtype = lax.stop_gradient(start), start.dtype
+    dtype = _checks.float_dtype(dtype, "dtype")
+    tolerance = math.sqrt(eps(dtype)) if tolerance is None else tolerance
+    _checks.number(tolerance, "tolerance", low=0, scalar=True)
+    example = jax.ShapeDtypeStruct((d, b), dtype)
+    got = jax.eval_shape(matvec, example)
+    if got.shape != (d, b) or got.dtype != dtype:
+        expected = f"a function of {dtype} blocks ({d}, {b}) that keeps shape and dtype"
+        raise _checks.fail("matvec", expected, f"{got.dtype} of shape {got.shape}")
+    matvec = _without_derivative(matvec, example)
+    kind = Static(jax.tree.structure(matvec))
+    return _leading_eigenpairs(
+        key, matvec, start, jnp.asarray(tolerance, dtype), example, k, max_iterations, kind
+    )
+
+
+def _without_derivative(matvec: Callable[[Array], Array], example) -> Callable[[Array], Array]:
+    """`matvec` with what it uses, closed over or bound by a `Partial`, made constant."""
+    if not isinstance(matvec, jax.tree_util.Partial):  # twice wrapped, its arrays would be static
+        matvec = jax.tree_util.Partial(matvec)
+    matvec = jax.tree.map(lax.stop_gradient, matvec)
+    converted, closed_over = jax.closure_convert(matvec, example)
+    if not closed_over:  # then the function as it came: a new one would compile anew
+        return matvec
+    closed_over = lax.stop_gradient(closed_over)
+    return jax.tree_util.Partial(lambda v: converted(v, *closed_over))
+
+
+@functools.partial(jax.jit, static_argnames=("example", "k", "max_iterations", "kind"))
+def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iterations, kind: Static):
+    del kind  # tells apart functions whose tree structures compare equal
+    d, b = example.shape
+    given = jnp.zeros((d, 0), example.dtype) if start is None else start[:, :b]
+    random = jax.random.normal(key, (d, b - given.shape[1]), example.dtype)
+    block = jnp.concat([given, random], axis=1)
+    return _iterate(matvec, block, k, tolerance, max_iterations)
+
+
+# ---- Iteration ----------------------------------------------------------------------------------
+
+
+class _Block(NamedTuple):
+    x: Float[Array, "d b"]
+    ax: Float[Array, "d b"]
+    values: Float[Array, "b"]
+
+
+def _iterate(
+    matvec: Callable[[Array], Array], start: Float[Array, "d b"], k: int, tolerance, max_iterations
+) -> Eigenpairs:
+    """The k leading eigenpairs from a block of at least k vectors to start with."""
+    d, b = start.shape
+    if DEPTH * b >= d:  # the space of a round would be everything
+        everything = jnp.eye(d, dtype=start.dtype)
+        block, rounds = _ritz([everything], [matvec(everything)], b), jnp.zeros((), jnp.int32)
+    else:
+        x = _lapack.qr(start)[0]
+
+        def unfinished(state):
+            block, rounds = state
+            worst = jnp.max(_residuals(block, k)) / jnp.max(jnp.abs(block.values))
+            return (rounds < max_iterations) & (worst > tolerance)  # NaN ends it
+
+        def advance(state):
+            block, rounds = state
+            return _round(matvec, block, b), rounds + 1
+
+        first = _ritz([x], [matvec(x)], b)
+        block, rounds = lax.while_loop(unfinished, advance, (first, jnp.zeros((), jnp.int32)))
+    residuals = _residuals(block, k)
+    values, vectors = block.values[:k], block.x[:, :k]
+    converged = jnp.max(residuals) <= tolerance * jnp.max(jnp.abs(block.values))
+    peak = jnp.argmax(jnp.abs(vectors), axis=0, keepdims=True)
+    vectors = vectors * jnp.sign(jnp.take_along_axis(vectors, peak, axis=0))
+    return Eigenpairs(values, vectors, residuals, converged, rounds)
+
+
+def _round(matvec: Callable[[Array], Array], block: _Block, b: int) -> _Block:
+    """Products with A, each made orthogonal to all before it, then the best b vectors of all."""
+    spaces, images = [block.x], [block.ax]
+    for _ in range(DEPTH - 1):
+        spaces.append(_complement(spaces, images[-1]))
+        images.append(matvec(spaces[-1]))
+    return _ritz(spaces, images, b)
+
+
+def _complement(spaces: list[Array], new: Float[Array, "d b"]) -> Float[Array, "d b"]:
+    """An orthonormal basis of what is new in `new`, twice so that it is orthogonal to rounding.
+
+    Of converged vectors nothing is new but rounding; the second turn makes that orthogonal, too.
+    """
+    for _ in range(2):
+        for q in spaces:
+            new = new - matmul(q, matmul(q.T, new))
+        new = _lapack.qr(new)[0]
+    return new
+
+
+def _ritz(spaces: list[Array], images: list[Array], b: int) -> _Block:
+    """The leading b Ritz pairs of a space with an orthonormal basis, and the images of both."""
+    q, aq = jnp.concat(spaces, axis=1), jnp.concat(images, axis=1)
+    core = symmetrize(matmul(q.T, aq))
+    finite = jnp.all(jnp.isfinite(core))
+    # On NaN LAPACK need not return.
+    safe = jnp.where(finite, core, jnp.eye(core.shape[0], dtype=core.dtype))
+    w, u = _lapack.eigh(safe)
+    w, u = jnp.where(finite, w[::-1][:b], jnp.nan), u[:, ::-1][:, :b]
+    return _Block(matmul(q, u), matmul(aq, u), w)
+
+
+def _residuals(block: _Block, k: int) -> Float[Array, "k"]:
+    gap = block.ax - block.x * block.values[None, :]
+    return jnp.linalg.norm(gap[:, :k], axis=0)

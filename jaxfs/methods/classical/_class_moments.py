@@ -1,0 +1,170 @@
+"""Means and sums of squares by class that keep their digits: the arithmetic of `filters.py`.
+
+Each class is taken about a sample of its own, so that large offsets cost no digits and what is
+constant in a class has deviations of exactly 0; and each feature in units of its spread, a power of
+two, so that squares neither overflow nor vanish.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs._numerics import matmul, safe_divide, safe_sqrt
+from jaxfs.kernels._distances import power_of_two
+from jaxfs.methods.classical._bins import best_gini_decrease
+
+
+class ClassMoments(NamedTuple):
+    """Weighted moments of the classes, each feature divided by its `unit`."""
+
+    mass: Float[Array, "c"]  # the weight of each class
+    means: Float[Array, "c d"]  # less the mean of all; 0 for a class without samples
+    squares: Float[Array, "c d"]  # Σ w (x − mean of the class)²
+    residuals: Float[Array, "n d"]  # x − mean of the class; 0 for samples that are absent
+    unit: Float[Array, "d"]
+
+    @property
+    def between(self) -> Float[Array, "d"]:
+        """Σ_c m_c (μ_c − μ)²."""
+        return jnp.sum(self.mass[:, None] * jnp.square(self.means), axis=0)
+
+    @property
+    def within(self) -> Float[Array, "d"]:
+        return jnp.sum(self.squares, axis=0)
+
+
+def class_moments(
+    x: Float[Array, "n d"], y: Int[Array, "n"], w: Float[Array, "n"], num_classes: int
+) -> ClassMoments:
+    """Samples of weight 0, or of no class, are as if absent; what is not finite gives NaN.
+
+    **Derivatives** in `x` and `w`: exact, since no origin or unit changes the moments.
+
+    **Cost** O(n d C), as a product of matrices.
+    """
+    classes = jnp.arange(num_classes, dtype=y.dtype)
+    member = (y[None] == classes[:, None]) & (w > 0)[None]
+    present = jnp.any(member, axis=0)
+    x, unit = in_units(x, present)
+    label = jnp.clip(y, 0, num_classes - 1) if num_classes > 1 else jnp.zeros(1, y.dtype)
+    shares = jnp.where(member, w[None], jnp.zeros_like(w[None]))
+    mass = jnp.sum(shares, axis=1)
+
+    known = (mass > 0)[:, None]
+    origin = lax.stop_gradient(jnp.where(known, x[jnp.argmax(member, axis=1)], 0))
+    there = present[:, None]
+    x_own = jnp.where(there, x - origin[label], 0)
+    own = safe_divide(matmul(shares, x_own), jnp.broadcast_to(mass[:, None], origin.shape))
+    residuals = jnp.where(there, x_own - own[label], 0)
+
+    base = lax.stop_gradient(x[jnp.argmax(present)])[None]
+    means = jnp.where(known, origin - base + own, 0)
+    means = jnp.where(known, means - matmul(mass[None] / jnp.sum(mass), means), 0)
+    return ClassMoments(mass, means, matmul(shares, jnp.square(residuals)), residuals, unit)
+
+
+def moments(x: Float[Array, "n d"], w: Float[Array, "n"]) -> ClassMoments:
+    """All samples as one class."""
+    return class_moments(x, jnp.zeros(x.shape[0], jnp.int32), w, 1)
+
+
+def in_units(
+    x: Float[Array, "n d"], present: Bool[Array, "n"]
+) -> tuple[Float[Array, "n d"], Float[Array, "d"]]:
+    """`x` divided by a power of two near the spread of each feature, 0 where absent; and that.
+
+    The spread is that about the first sample present; that of a constant is taken for 1.
+    """
+    there = present[:, None]
+    finite = jnp.where(jnp.isfinite(x), x, jnp.nan)
+    # Quartered, so that the largest numbers have a difference.
+    quarter = lax.stop_gradient(finite) / 4
+    away = jnp.where(there, quarter - quarter[jnp.argmax(present)][None], 0)
+    spread = jnp.max(jnp.abs(away), axis=0)
+    # Within the powers of two whose reciprocals are normal numbers.
+    smallest = float(jnp.finfo(x.dtype).tiny) * 16
+    unit = power_of_two(jnp.clip(spread, smallest, 1 / smallest))
+    unit = jnp.where((spread > 0) & jnp.isfinite(unit), unit, jnp.ones_like(unit))
+    return jnp.where(there, finite / unit[None], 0), unit
+
+
+def quotient(a: Array, b: Array) -> Array:
+    """a / b of nonnegative numbers: 0 / 0 is 0, and a / 0 infinite."""
+    ratio = safe_divide(a, b)
+    return jnp.where((b == 0) & (a > 0), jnp.full_like(ratio, jnp.inf), ratio)
+
+
+# ---- Scores -------------------------------------------------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def fisher(x, y, w, num_classes: int) -> Float[Array, "d"]:
+    return fisher_ratio(class_moments(x, y, w, num_classes))
+
+
+def fisher_ratio(m: ClassMoments) -> Float[Array, "d"]:
+    return quotient(m.between, m.within)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def anova(x, y, w, num_classes: int) -> Float[Array, "d"]:
+    return f_statistic(class_moments(x, y, w, num_classes))
+
+
+def f_statistic(m: ClassMoments) -> Float[Array, "d"]:
+    """The F of a one-way analysis of variance."""
+    classes = jnp.sum(m.mass > 0, dtype=m.mass.dtype)
+    freedom = jnp.sum(m.mass) - classes
+    f = quotient(m.between, m.within) * (freedom / (classes - 1))
+    return jnp.where((freedom > 0) & (classes > 1), f, jnp.nan)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def welch(x, y, w, num_classes: int) -> Float[Array, "d"]:
+    return welch_statistic(class_moments(x, y, w, num_classes))
+
+
+def welch_statistic(m: ClassMoments) -> Float[Array, "d"]:
+    """|t| of the first two classes."""
+    variance = jnp.sum(m.squares / (m.mass * (m.mass - 1))[:, None], axis=0)
+    square = quotient(jnp.square(m.means[0] - m.means[1]), variance)
+    return jnp.where(jnp.all(m.mass > 1), safe_sqrt(square), jnp.nan)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def chi2(x, y, w, num_classes: int) -> Float[Array, "d"]:
+    m = class_moments(x, y, w, num_classes)
+    present = (w > 0) & (y >= 0) & (y < num_classes)
+    # The mean of what is nonnegative does not cancel.
+    counts, unit = in_units(x, present)
+    share = jnp.where(present, w, 0) / jnp.sum(m.mass)
+    score = quotient(m.between, matmul(share[None], counts)[0]) * unit
+    return jnp.where(jnp.any(counts < 0, axis=0), jnp.nan, score)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def gini(x, y, w, num_classes: int) -> Float[Array, "d"]:
+    x, y, w = lax.stop_gradient((x, y, w))
+    present = (w > 0) & (y >= 0) & (y < num_classes)
+    known = jnp.all(jnp.isfinite(x) | ~present[:, None], axis=0)
+    return jnp.where(known, best_gini_decrease(x, y, w, num_classes), jnp.nan)
+
+
+@jax.jit
+def variance(x, w) -> Float[Array, "d"]:
+    m = moments(x, w)
+    return m.within / jnp.sum(m.mass) * m.unit * m.unit
+
+
+@jax.jit
+def correlation(x, y, w) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
+    """r, and 1 − r² as the part of the target that a feature leaves unexplained."""
+    a, b = moments(x, w), moments(y[:, None], w)
+    u, v = (safe_divide(m.residuals, safe_sqrt(m.within)[None]) for m in (a, b))
+    r = matmul((w * v[:, 0])[None], u)[0]
+    rest = matmul(w[None], jnp.square(v - r[None] * u))[0]
+    return jnp.clip(r, -1, 1), rest

@@ -1,0 +1,332 @@
+"""Mutual information by nearest neighbours: the arithmetic of `information.py`.
+
+Distances along one feature need no search in space: a sample's k nearest neighbours stand within k
+places of it in sorted order, and the samples within a radius are an interval of that order, found
+by bisection. So a feature costs two sorts (of integers, which XLA sorts fast) and bisections.
+
+Repeated values tie distances. The estimate is then the mean of what it would be if an arbitrarily
+small noise broke the ties, as scikit-learn's noise does once at random. Where the k-th neighbour is
+at distance 0 that mean is known exactly: k and m_i become the numbers of equal samples, itself
+included, which is the rule of Gao et al. (2017).
+"""
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.special import digamma
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxfs._numerics import computed_if, safe_divide, varied
+from jaxfs.kernels._order import at, count_leading, first_places, smallest, sort_last
+from jaxfs.methods.classical._bins import map_sorting
+from jaxfs.methods.classical._class_moments import in_units, moments
+
+# ---- A feature and classes ----------------------------------------------------------------------
+
+
+class _Near(NamedTuple):
+    """Samples class by class, each class by rising value, and their neighbourhoods.
+
+    `radius`: r_i. `own`, `all`: how many are nearer than r_i, itself included, in the class of the
+    sample and in all; `own` only where r_i is not 0. `all_up_to(radius)`: how many are not farther.
+    """
+
+    value: Float[Array, "n"]
+    radius: Float[Array, "n"]
+    own: Int[Array, "n"]
+    all: Int[Array, "n"]
+    all_up_to: Callable[[Float[Array, "n"]], Int[Array, "n"]]
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def with_classes(
+    x: Float[Array, "n d"], y: Int[Array, "n"], present: Bool[Array, "n"], num_classes: int, k: int
+) -> Float[Array, "d"]:
+    """Ross's estimate: ψ(N) + ⟨ψ(k_c) − ψ(N_c) − ψ(m_i)⟩, m_i the samples nearer than r_i.
+
+    r_i is the distance to the neighbour of number k_c = min(k, N_c − 1) in the class of sample i;
+    ties of distances are treated by `_tied`. Classes of one sample are left out.
+    """
+    n = x.shape[0]
+    classes = jnp.arange(num_classes, dtype=y.dtype)
+    sizes = jnp.sum((y[None] == classes[:, None]) & present[None], axis=1, dtype=jnp.int32)
+    label = jnp.clip(y, 0, num_classes - 1)
+    present = present & (y == label) & (sizes > 1)[label]
+    sizes = jnp.where(sizes > 1, sizes, 0)
+    label = jnp.where(present, label, num_classes).astype(jnp.int32)
+    by_class = jnp.argsort(label)  # those of no class come last
+    group, present = label[by_class], present[by_class]
+    psi = _digamma_table(n, x.dtype)
+    total = jnp.sum(sizes)
+    neighbors = jnp.minimum(k, sizes - 1)
+    of_class = psi[neighbors] - psi[sizes] + psi[total]
+    constant = jnp.sum(sizes.astype(x.dtype) * jnp.where(sizes > 0, of_class, 0))
+
+    within = _within_two_classes if num_classes == 2 else _within_classes
+    neighbors = neighbors[jnp.minimum(group, num_classes - 1)]
+
+    def one(row):
+        near = within(row, group, k)
+        plain = at(psi, near.all)
+        again = (near.value[1:] == near.value[:-1]) & (group[1:] == group[:-1]) & present[1:]
+
+        def tied(radius):
+            return _tied(near._replace(radius=radius), group, neighbors, psi, plain)
+
+        psi_m = computed_if(jnp.any(again), tied, near.radius, plain)
+        return constant - jnp.sum(jnp.where(present, psi_m, 0))
+
+    rows = jnp.where(present[None], lax.stop_gradient(x)[by_class].T, jnp.inf)
+    sums = map_sorting(one, rows, n)
+    known = jnp.all(jnp.isfinite(rows) | ~present[None], axis=1) & (total > 0)
+    score = jnp.maximum(sums / total.astype(x.dtype), 0)
+    return jnp.where(known, jnp.where(varied(rows.T, present), score, 0), jnp.nan)
+
+
+def _digamma_table(n: int, dtype) -> Float[Array, "n1"]:
+    """ψ(0 … n), where ψ(0), which nothing asks for, is 0."""
+    return digamma(jnp.arange(n + 1, dtype=dtype).at[0].set(1)).at[0].set(0)
+
+
+def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
+    n = row.shape[0]
+    rising = sort_last(row)
+    # A class and a place in one integer, whose order is the one we want.
+    order = lax.sort(group * n + first_places(rising, row), is_stable=False)
+    value = at(rising, order - n * group)
+    radius, own = _kth_distance(value, group, k)
+
+    def count(radius, closed: bool = False):
+        return _count_within(lambda i: at(rising, i), n, value, radius, closed=closed)
+
+    return _Near(value, radius, own, count(radius), lambda radius: count(radius, closed=True))
+
+
+def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
+    """The same for two classes in three quarters of the time.
+
+    With −∞ before and +∞ behind it, a class that is sorted stays where it is; so many equal numbers
+    cost little, and both sorts hardly more than that of all. Each sample is then looked for in the
+    other class; in its own, its neighbours are known.
+    """
+    n, infinity = row.shape[0], jnp.full_like(row, jnp.inf)
+    zero = sort_last(jnp.where(group == 0, row, infinity))
+    one = sort_last(jnp.where(group == 1, row, jnp.where(group < 1, -infinity, infinity)))
+    value = jnp.where(group == 0, zero, jnp.where(group == 1, one, infinity))
+    radius, own = _kth_distance(value, group, k)
+    both = jnp.concat([zero, one])
+
+    is_one = (group == 1).astype(jnp.int32)
+
+    def count_in(c, radius, closed: bool = False):
+        return _count_within(lambda i: at(both, n * c + i), n, value, radius, closed=closed)
+
+    def all_up_to(radius):
+        return count_in(is_one, radius, True) + count_in(1 - is_one, radius, True)
+
+    return _Near(value, radius, own, own + count_in(1 - is_one, radius), all_up_to)
+
+
+def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
+    """The mean of ψ(m_i) over noise that breaks the ties.
+
+    Other samples nearer than r_i are s in the class and S in all; at r_i they are b and B. Noise
+    puts the B in random order, and the neighbour wanted is number k_c − s of the class among them,
+    at a place M: m_i = S + M. The mean of ψ(M) is ψ(k_c − s) + ψ(B + 1) − ψ(b + 1), so that at
+    r_i = 0, where s = S = 0, the answer is exact; elsewhere it is log(S + exp of that), ψ being
+    nearly a logarithm.
+    """
+    value, radius, own, nearer, all_up_to = near
+    n = value.shape[0]
+
+    def count_own(holds):
+        def in_order(i):
+            there = at(group, i)
+            return (there < group) | ((there == group) & holds(at(value, i)))
+
+        return count_leading(in_order, n, value.shape)
+
+    up_to = count_own(lambda other: (other <= value) | (other - value <= radius))
+    own_up_to = up_to - count_own(lambda other: (other < value) & (value - other > radius))
+    up_to = all_up_to(radius)
+    s, all_s = (jnp.where(radius == 0, 0, count - 1) for count in (own, nearer))
+    counts = (neighbors - s, up_to - all_s, own_up_to - s)
+    wanted, at_radius, own_at_radius = (at(psi, jnp.clip(count, 0, n)) for count in counts)
+    mean = jnp.log(all_s.astype(psi.dtype) + jnp.exp(wanted + at_radius - own_at_radius))
+    return jnp.where(up_to - all_s > 2, mean, psi_m)
+
+
+def _kth_distance(
+    value: Float[Array, "n"], own: Int[Array, "n"], k: int
+) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
+    """To the k-th neighbour in a group of sorted values, or to the farthest of fewer.
+
+    The nearest k and the value itself stand in a row: the narrowest of k + 1 such windows. The
+    second answer is how many of the group are nearer, itself included, where that distance is not
+    0.
+    """
+    n = value.shape[0]
+    padded = jnp.pad(value, k, constant_values=jnp.nan)
+    group = jnp.pad(own, k, constant_values=-1)
+
+    def away(shift):
+        same = group[k + shift : n + k + shift] == own
+        return jnp.where(same, jnp.abs(padded[k + shift : n + k + shift] - value), jnp.inf)
+
+    distance = {shift: away(shift) for shift in range(-k, k + 1)}
+    windows = [jnp.maximum(distance[-j], distance[k - j]) for j in range(k + 1)]
+    near = functools.reduce(jnp.minimum, windows)
+    # A group without k others stands within k places as a whole.
+    finite = [jnp.where(jnp.isinf(d), 0, d) for d in distance.values()]
+    radius = jnp.where(jnp.isinf(near), functools.reduce(jnp.maximum, finite), near)
+    return radius, sum((d < radius).astype(jnp.int32) for d in distance.values())
+
+
+def _count_within(
+    pick: Callable[[Int[Array, "m"]], Float[Array, "m"]],
+    n: int,
+    value: Float[Array, "m"],
+    radius: Float[Array, "m"],
+    ratio=1.0,
+    closed: bool = False,
+) -> Int[Array, "m"]:
+    """How many of n numbers are nearer than a radius to a value; its equals always are.
+
+    `pick` gives each value the number that it asks for, of a row in rising order. Distances are
+    `ratio` times the differences. `closed`: those at the radius count as well.
+    """
+    away = operator.gt if closed else operator.ge
+
+    def before(i):
+        other = pick(i)
+        return (other < value) & away(ratio * (value - other), radius)
+
+    def up_to(i):
+        other = pick(i)
+        return (other <= value) | ~away(ratio * (other - value), radius)
+
+    return count_leading(up_to, n, value.shape) - count_leading(before, n, value.shape)
+
+
+# ---- A feature and a real target ----------------------------------------------------------------
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def with_target(
+    x: Float[Array, "n d"], y: Float[Array, "n"], present: Bool[Array, "n"], k: int
+) -> Float[Array, "d"]:
+    """Kraskov's first estimate: ψ(N) + ψ(k) − ⟨ψ(m_i) + ψ(m'_i)⟩, of variables of unit variance.
+
+    r_i is the distance of sample i to its k-th neighbour by the larger of both differences; m_i and
+    m'_i count the samples nearer than r_i along the feature and along the target, itself included.
+    Where r_i is 0, they count its equals, and k is the number of samples equal to it in both.
+    """
+    n = x.shape[0]
+    x, y = lax.stop_gradient((x, y))
+    order = jnp.argsort(jnp.where(present, y, jnp.inf))  # the absent last
+    x, y, present = x[order], y[order], present[order]
+    x, scale = _with_scales(x, present)
+    y, y_scale = (a[..., 0] for a in _with_scales(y[:, None], present))
+    ratio = safe_divide(scale, jnp.broadcast_to(y_scale, scale.shape))
+    psi, number = _digamma_table(n, x.dtype), jnp.sum(present)
+    y_rising = jnp.where(present, y, jnp.inf)
+
+    def one(column):
+        row, ratio = column
+        # Differences are multiplied and not the values, which would part distances that tie.
+        radius = _kth_distance_in_plane(row, y, ratio, present, k)
+        x_rising = sort_last(jnp.where(present, row, jnp.inf))
+        along = _count_within(lambda i: at(x_rising, i), n, row, radius, ratio)
+        across = _count_within(lambda i: at(y_rising, i), n, y, radius)
+        coincide = present & (radius == 0)
+        equals = computed_if(
+            jnp.any(coincide), lambda row: _count_equals(row, y, present), row, along
+        )
+        more = jnp.where(coincide, at(psi, equals) - psi[min(k, n)], 0)
+        return jnp.sum(jnp.where(present, at(psi, along) + at(psi, across) - more, 0))
+
+    sums = map_sorting(one, (x.T, ratio), n)
+    score = psi[number] + psi[min(k, n)] - sums / number.astype(x.dtype)
+    known = jnp.isfinite(scale) & jnp.isfinite(y_scale) & (number > k)
+    varies = (scale > 0) & (y_scale > 0)
+    return jnp.where(known, jnp.where(varies, jnp.maximum(score, 0), 0), jnp.nan)
+
+
+def _count_equals(
+    x: Float[Array, "n"], y: Float[Array, "n"], present: Bool[Array, "n"]
+) -> Int[Array, "n"]:
+    """How many samples present have the same x and the same y, itself included."""
+    n = x.shape[0]
+    places = jnp.arange(n, dtype=jnp.int32)
+    x, y = jnp.where(present, x, jnp.inf), jnp.where(present, y, jnp.inf)
+    x, y, order = lax.sort((x, y, places), num_keys=2, is_stable=False)
+    new = jnp.append(True, (x[1:] != x[:-1]) | (y[1:] != y[:-1]))
+    first = lax.cummax(jnp.where(new, places, 0))
+    end = lax.cummin(jnp.append(jnp.where(new, places, n)[1:], n), reverse=True)
+    return jnp.zeros(n, jnp.int32).at[order].set(end - first)
+
+
+def _with_scales(
+    x: Float[Array, "n d"], present: Bool[Array, "n"]
+) -> tuple[Float[Array, "n d"], Float[Array, "d"]]:
+    """Values, 0 where absent, and the reciprocals of their standard deviations; 0 of a constant."""
+    m = moments(x, present.astype(x.dtype))
+    scale = safe_divide(jnp.ones_like(m.within), jnp.sqrt(m.within / jnp.sum(m.mass)))
+    return in_units(x, present)[0], scale
+
+
+#: Samples that are compared with all others at a time.
+_ROWS = 32
+
+
+def _kth_distance_in_plane(
+    x: Float[Array, "n"], y: Float[Array, "n"], ratio, present: Bool[Array, "n"], k: int
+) -> Float[Array, "n"]:
+    """To the k-th neighbour by max(ratio |x_i − x_j|, |y_i − y_j|); infinite where there is none.
+
+    `y` rises on the samples present, which come first. Each is compared with those that stand next
+    to it in this order, where most have their neighbours; the few for which somebody farther along
+    y could still be nearer are then compared with all.
+    """
+    n = x.shape[0]
+    reach = min(n - 1, round(2 * (k * n) ** 0.5))
+    far = jnp.full(reach + 1, jnp.inf, x.dtype)
+    x_wide = jnp.pad(x, reach + 1)
+    y_wide = jnp.concat([-far, jnp.where(present, y, jnp.inf), far])
+
+    def beside(a, shift):
+        return lax.dynamic_slice(a, (reach + 1 + shift,), (n,))
+
+    def compare(shift, nearest):
+        for to in (shift, -shift):
+            gap = jnp.abs(beside(y_wide, to) - y)
+            nearest = _insert(nearest, jnp.maximum(ratio * jnp.abs(beside(x_wide, to) - x), gap))
+        return nearest
+
+    nearest = lax.fori_loop(1, reach + 1, compare, (jnp.full(n, jnp.inf, x.dtype),) * k)
+    next_gap = jnp.minimum(beside(y_wide, reach + 1) - y, y - beside(y_wide, -reach - 1))
+    everybody = jnp.arange(n)
+
+    def compare_with_all(state):
+        radius, open_ = state
+        rows = jnp.nonzero(open_, size=_ROWS, fill_value=n)[0]
+        distance = jnp.maximum(
+            ratio * jnp.abs(x[None] - x[rows][:, None]), jnp.abs(y[None] - y[rows][:, None])
+        )
+        others = present[None] & (everybody[None] != rows[:, None])
+        kth = jax.vmap(lambda row: smallest(row, k)[0][-1])(jnp.where(others, distance, jnp.inf))
+        return radius.at[rows].set(kth, mode="drop"), open_.at[rows].set(False, mode="drop")
+
+    start = nearest[-1], present & (next_gap < nearest[-1])
+    return lax.while_loop(lambda state: jnp.any(state[1]), compare_with_all, start)[0]
+
+
+def _insert(rising: tuple[Array, ...], new: Array) -> tuple[Array, ...]:
+    """A new one among the k smallest in rising order: it pushes up those that are larger."""
+    below = (new, *(jnp.maximum(new, r) for r in rising[:-1]))
+    return tuple(map(jnp.minimum, rising, below))

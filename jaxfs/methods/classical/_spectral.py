@@ -1,0 +1,294 @@
+"""Scores by the graph of the samples: the Laplacian score, SPEC, and MCFS.
+
+All take the same graphs: a dense affinity of heat-kernel or adaptive k-NN weights.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from jaxfs import _checks
+from jaxfs._numerics import matmul, safe_divide, safe_sqrt, varied
+from jaxfs._types import ArrayLike
+from jaxfs.graphs import (
+    adaptive_weights,
+    dirichlet_energies,
+    knn_adjacency,
+    laplacian,
+    nearest_neighbors,
+)
+from jaxfs.graphs._eigenvectors import leading_eigenvectors
+from jaxfs.kernels import self_tuning_affinity, squared_distances
+from jaxfs.kernels._distances import squarable
+from jaxfs.kernels._rbf import presence
+from jaxfs.surrogates import linear
+
+_GRAPHS = ("heat", "adaptive")
+_NEIGHBORS = {"heat": 2, "adaptive": 5}
+_RANKINGS = ("phi1", "phi2", "phi3")
+_FEATURES_IN_MODEL = 50
+
+
+def laplacian_score(
+    x: ArrayLike,
+    *,
+    graph: str = "heat",
+    num_neighbors: int | None = None,
+    mask: ArrayLike | None = None,
+) -> Float[Array, "p"]:
+    """How smooth each feature is on a graph of the samples: 1 − ½ f̃ᵀLf̃ / f̃ᵀΔf̃.
+
+    f̃ is the feature less its mean weighted by the degrees Δ, L = Δ − W. The quotient is the
+    paper's score, in [0, 2], where small is good; here large is.
+
+    **Arguments**
+
+    - `x`: `(n, p)`, n ≥ 3.
+    - `graph`: static. "heat": exp(−‖x_i − x_j‖² / σ_i σ_j), σ_i the distance to the neighbour of
+      number `num_neighbors` (2 by default). "adaptive": weights of `graphs.adaptive_weights` on the
+      `num_neighbors` nearest (5 by default), the mean of both directions.
+    - `num_neighbors`: static.
+    - `mask`: `(n,)`, false or 0 for samples that are padding.
+
+    **Returns** `(p,)`, in [0, 1]; 0 for a constant feature.
+
+    **Numerics** the graph is of the data as they are: standardise features of different units. NaN
+    in a sample present makes all NaN, by its distances; so does a traced mask that leaves too few.
+
+    **Derivatives** in `x`, through the graph too ("adaptive": with fixed lists of neighbours).
+
+    **Cost** O(n² p).
+
+    **Reference** He, Cai and Niyogi, *Laplacian score for feature selection*, 2005; SSFS, eq. 2.
+
+    >>> import jax.numpy as jnp
+    >>> x = jnp.array([[0.0, 1.0], [0.1, -1.0], [0.2, 1.0], [9.0, -1.0], [9.1, 1.0], [9.2, -1.0]])
+    >>> laplacian_score(x).round(2).tolist()
+    [1.0, 0.77]
+    """
+    x, present, graph, k = _arguments(x, graph, num_neighbors, mask, 3)
+    return _laplacian_score(x, present, graph, k)
+
+
+def spec_score(
+    x: ArrayLike,
+    *,
+    ranking: str = "phi2",
+    power: int = 1,
+    num_eigenvectors: int | None = None,
+    graph: str = "heat",
+    num_neighbors: int | None = None,
+    mask: ArrayLike | None = None,
+) -> Float[Array, "p"]:
+    """SPEC: how much of each feature lies in the smooth eigenvectors of a graph of the samples.
+
+    λ_j, ξ_j being the eigenpairs of the symmetric normalised Laplacian 𝓛, 0 = λ_1 ≤ λ_2 ≤ …, f̂ =
+    Δ^½ f / ‖Δ^½ f‖ and α_j = f̂ᵀξ_j, the paper has, with γ(λ) = λ^power,
+
+        φ₁ = f̂ᵀ γ(𝓛) f̂ = Σ_j γ(λ_j) α_j²        φ₂ = φ₁ / (1 − α_1²)
+        φ₃ = Σ_{j = 2 … k} (γ(2) − γ(λ_j)) α_j²
+
+    Small is good for φ₁ and φ₂, large for φ₃; here large is: the score is 1 − φ₁/γ(2), 1 − φ₂/γ(2)
+    or φ₃/γ(2). 1 − ½φ₂ with power 1 is `laplacian_score`.
+
+    **Arguments**
+
+    - `x`: `(n, p)`, n ≥ 3.
+    - `ranking`: static, "phi1", "phi2" or "phi3". Of these φ₂ alone does not depend on the mean of
+      a feature.
+    - `power`: static, at least 1; a larger one forgives what is nearly smooth.
+    - `num_eigenvectors`: static, the k of φ₃, in [2, n], the trivial ξ_1 included: as many as there
+      are clusters. Given exactly if `ranking` is "phi3".
+    - `graph`, `num_neighbors`, `mask`: as in `laplacian_score`.
+
+    **Returns** `(p,)`, in [0, 1]; 0 for a constant feature, which φ₁ alone would put first.
+
+    **Numerics** as in `laplacian_score`. γ(𝓛) f̂ is a chain of products; φ₃ takes one `eigh`, and is
+    NaN if fewer than k samples are present.
+
+    **Derivatives** φ₁ and φ₂ in `x`, through the graph too; φ₃ none: constants.
+
+    **Cost** O(n² p power), of φ₃ O(n² p + n³).
+
+    **Reference** Zhao and Liu, *Spectral feature selection for supervised and unsupervised
+    learning*, 2007, section 4.
+
+    >>> import jax.numpy as jnp
+    >>> x = jnp.array([[0.0, 1.0], [0.1, -1.0], [0.2, 1.0], [9.0, -1.0], [9.1, 1.0], [9.2, -1.0]])
+    >>> spec_score(x, ranking="phi3", num_eigenvectors=2).round(2).tolist()
+    [0.49, 0.21]
+    """
+    x, present, graph, k = _arguments(x, graph, num_neighbors, mask, 3)
+    _checks.option(ranking, "ranking", _RANKINGS)
+    power = _checks.integer(power, "power", low=1)
+    if (num_eigenvectors is None) == (ranking == "phi3"):
+        expected = 'given exactly if ranking="phi3"'
+        raise _checks.fail("num_eigenvectors", expected, num_eigenvectors)
+    if num_eigenvectors is None:
+        return _spec_score(x, present, ranking, power, graph, k)
+    number = _checks.integer(num_eigenvectors, "num_eigenvectors", low=2, high=x.shape[0]) - 1
+    return _spec_leading(lax.stop_gradient(x), present, number, power, graph, k)
+
+
+def mcfs_score(
+    x: ArrayLike,
+    *,
+    num_clusters: int,
+    num_nonzero: int | None = None,
+    graph: str = "heat",
+    num_neighbors: int | None = None,
+    mask: ArrayLike | None = None,
+) -> Float[Array, "p"]:
+    """Multi-cluster feature selection: max_i |β_im|, β_i the sparse regression of an eigenvector.
+
+    The v_i are the first non-trivial solutions of L v = λ Δ v, of unit length; each is regressed on
+    the features by least angle regression with the lasso's rule, up to `num_nonzero` of them.
+
+    **Arguments**
+
+    - `x`: `(n, p)`, n ≥ 4.
+    - `num_clusters`: static, how many eigenvectors; at most n − 1.
+    - `num_nonzero`: static, how many features each regression may use: as many as one means to
+      select; 50 by default. The others score 0.
+    - `graph`, `num_neighbors`, `mask`: as in `laplacian_score`.
+
+    **Returns** `(p,)`, nonnegative.
+
+    **Numerics** as in `surrogates.linear.lars`: constant features and later duplicates score 0.
+    Features are not scaled: standardise those of different units. NaN in a sample present makes all
+    NaN.
+
+    **Derivatives** none: constants.
+
+    **Cost** O(n² p + n³), and O(np) for each feature that enters a model.
+
+    **Reference** Cai, Zhang and He, *Unsupervised feature selection for multi-cluster data*, 2010;
+    SSFS, section 2.1 and appendix F.3 (absolute coefficients, which one implementation lacks).
+
+    >>> import jax, jax.numpy as jnp
+    >>> x = jax.random.normal(jax.random.key(0), (40, 4)).at[:20, 2].add(8.0)
+    >>> int(jnp.argmax(mcfs_score(x, num_clusters=1)))
+    2
+    """
+    x, present, graph, k = _arguments(x, graph, num_neighbors, mask, 4)
+    number = _checks.integer(num_clusters, "num_clusters", low=1, high=x.shape[0] - 1)
+    if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= number:
+        expected = f"true for more than num_clusters = {number} samples"
+        raise _checks.fail("mask", expected, int(jnp.sum(present)))
+    if num_nonzero is None:
+        num_nonzero = _FEATURES_IN_MODEL
+    num_nonzero = _checks.integer(num_nonzero, "num_nonzero", low=1)
+    return _mcfs_score(lax.stop_gradient(x), present, number, num_nonzero, graph, k)
+
+
+def _arguments(x, graph: str, num_neighbors: int | None, mask, least: int):
+    x = _checks.real(x, "x", ndim=2)
+    n = x.shape[0]
+    if n < least or x.shape[1] < 1:
+        expected = f"(n, p) with n ≥ {least} samples and p ≥ 1 features"
+        raise _checks.fail("x", expected, f"{x.shape}")
+    _checks.option(graph, "graph", _GRAPHS)
+    k = min(_NEIGHBORS[graph], n - 2) if num_neighbors is None else num_neighbors
+    k = _checks.integer(k, "num_neighbors", low=1, high=n - _least(graph, 0))
+    present = presence(mask, n)
+    if mask is not None and not _checks.is_traced(present):
+        there, least = int(jnp.sum(present)), _least(graph, k)
+        if there < least:
+            raise _checks.fail("mask", f"true for at least {least} samples", there)
+    return x, present, graph, k
+
+
+def _least(graph: str, k: int) -> int:
+    """So many samples must be present: adaptive weights look at one neighbour more."""
+    return k + 1 if graph == "heat" else k + 2
+
+
+def _affinity(
+    x: Float[Array, "n p"], present: Bool[Array, "n"], graph: str, k: int
+) -> Float[Array, "n n"]:
+    if graph == "heat":
+        return self_tuning_affinity(squared_distances(x, mask=present), k, mask=present)
+    near = nearest_neighbors(x, k + 1, mask=present)
+    w = knn_adjacency(near.indices[:, :k], adaptive_weights(near.squared_distances))
+    return jnp.where(jnp.sum(present) >= _least(graph, k), w, jnp.nan)
+
+
+class _OnGraph(NamedTuple):
+    """Features on the graph of their samples, those absent being 0."""
+
+    w: Float[Array, "n n"]
+    degree: Float[Array, "n 1"]
+    away: Float[Array, "n p"]  # f̃, less the mean weighted by the degrees
+    mean: Float[Array, "p"]
+    spread: Float[Array, "p"]  # f̃ᵀΔf̃
+    constant: Bool[Array, "p"]
+    known: Bool[Array, ""]
+
+    def scores(self, score: Float[Array, "p"]) -> Float[Array, "p"]:
+        """0 for a constant, NaN for all where the graph is not known."""
+        return jnp.where(self.known, jnp.where(self.constant, 0, score), jnp.nan)
+
+
+def _on_graph(x, present, graph: str, k: int) -> _OnGraph:
+    x = jnp.where(present[:, None], x, jnp.zeros_like(x))
+    w = _affinity(x, present, graph, k)
+    w = jnp.where(present[:, None] & present[None, :], w, jnp.zeros_like(w))
+    degree = jnp.sum(w, axis=1)[:, None]
+    known = jnp.all(squarable(x)) & jnp.all(jnp.isfinite(degree))
+    away, mean = x, jnp.zeros_like(x[0])
+    for _ in range(2):  # once leaves the rounding of a large mean
+        shift = jnp.sum(degree * away, axis=0) / jnp.sum(degree)
+        away, mean = away - shift[None], mean + shift
+    spread = jnp.sum(degree * away**2, axis=0)
+    constant = ~varied(x, present) | (spread == 0)
+    return _OnGraph(w, degree, away, mean, spread, constant, known)
+
+
+@functools.partial(jax.jit, static_argnames=("graph", "k"))
+def _laplacian_score(x, present, graph: str, k: int) -> Float[Array, "p"]:
+    g = _on_graph(x, present, graph, k)
+    return g.scores(1 - 0.5 * safe_divide(dirichlet_energies(g.away, g.w), g.spread))
+
+
+@functools.partial(jax.jit, static_argnames=("ranking", "power", "graph", "k"))
+def _spec_score(x, present, ranking: str, power: int, graph: str, k: int) -> Float[Array, "p"]:
+    g = _on_graph(x, present, graph, k)
+    norm = g.spread
+    if ranking == "phi1":
+        norm = norm + jnp.sum(g.degree) * g.mean**2
+    # 𝓛 Δ^½ kills constants: Δ^½ f̃ serves for Δ^½ f. The energy is u_aᵀ u_b or u_aᵀ 𝓛 u_a with
+    # u_a = 𝓛^a Δ^½ f̃, so half the powers are enough.
+    u = safe_sqrt(g.degree) * g.away
+    matrix = laplacian(g.w, "symmetric")
+    for _ in range(power // 2):
+        u = matmul(matrix, u)
+    if power == 1:
+        energy = dirichlet_energies(g.away, g.w)
+    else:
+        energy = jnp.sum(u * (matmul(matrix, u) if power % 2 else u), axis=0)
+    return g.scores(1 - safe_divide(energy, norm) / 2**power)
+
+
+@functools.partial(jax.jit, static_argnames=("number", "power", "graph", "k"))
+def _spec_leading(x, present, number: int, power: int, graph: str, k: int) -> Float[Array, "p"]:
+    g = _on_graph(x, present, graph, k)
+    eigenvalues, vectors = leading_eigenvectors(g.w, x, number, present)
+    squares = matmul(vectors.T, safe_sqrt(g.degree) * g.away) ** 2
+    phi = jnp.sum((1 - (eigenvalues / 2) ** power)[:, None] * squares, axis=0)
+    return g.scores(safe_divide(phi, g.spread + jnp.sum(g.degree) * g.mean**2))
+
+
+@functools.partial(jax.jit, static_argnames=("number", "num_nonzero", "graph", "k"))
+def _mcfs_score(x, present, number: int, num_nonzero: int, graph: str, k: int):
+    x = jnp.where(present[:, None], x, jnp.zeros_like(x))
+    w = _affinity(x, present, graph, k)
+    _, u = leading_eigenvectors(w, x, number, present)
+    root = safe_sqrt(jnp.sum(jnp.where(present[None], w, jnp.zeros_like(w)), axis=1))
+    v = safe_divide(u, jnp.broadcast_to(root[:, None], u.shape))
+    v = safe_divide(v, jnp.broadcast_to(jnp.linalg.norm(v, axis=0), v.shape))
+    beta = linear.lars(x, v, num_nonzero, weights=present).coefficients
+    return jnp.max(jnp.abs(beta), axis=0)

@@ -1,0 +1,301 @@
+"""The paper's network as Equinox modules, and its training.
+
+m features are chosen by m softmaxes f_j, made distinct by a Cholesky step; a soft k-NN graph s_ij
+of the samples is built in those features; their energy tr(X̂ᵀ L_S X̂) = ½ Σ s_ij e_ij is lowered:
+
+    F = [softmax((log w_j + g_j) / T)],   L Lᵀ = FᵀF + ε I,   F̂ = F L⁻ᵀ,   X̂ = X F̂.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+from optax.assignment import hungarian_algorithm
+
+from jaxfs import _checks
+from jaxfs._numerics import gram, matmul
+from jaxfs._types import ArrayLike, Scalar
+from jaxfs.graphs import adaptive_weights, nearest_neighbors
+from jaxfs.kernels._rbf import presence
+from jaxfs.linalg._lapack import cholesky, solve_triangular
+from jaxfs.methods.dirichlet._exploration import Chosen
+from jaxfs.methods.dirichlet._training import (
+    Objective,
+    Settings,
+    Steps,
+    Task,
+    Training,
+    adam_or,
+    advance,
+    at_once,
+    begin,
+    draw,
+    temperature,
+)
+from jaxfs.transport import soft_knn, soft_weights
+
+_EPSILON = 1e-3
+#: Differences of samples that are in memory at a time.
+_AT_ONCE = 2**23
+
+
+class UniqueFeatureSelector(eqx.Module):
+    """m soft choices of one feature each, kept distinct by orthogonality (section 3.1).
+
+    `logits (d, m)` are log W of eq. 4, without a constraint. Called with a temperature T, and a key
+    for Gumbel noise or none for no noise, it gives F̂ `(d, m)`. `unique=False` leaves out the
+    Cholesky step, and its `epsilon`, as the paper's ablation does: it then chooses features twice.
+
+    The paper's ε I is taken relative to the mean of the diagonal of FᵀF, which falls with T.
+    """
+
+    logits: Float[Array, "d m"]
+    unique: bool = eqx.field(static=True, default=True)
+    epsilon: float = eqx.field(static=True, default=_EPSILON)
+
+    def __check_init__(self):
+        _checks.flag(self.unique, "unique")
+        if type(self.epsilon) is not float or not 0 < self.epsilon < math.inf:
+            # Static: an array would not be hashable, and NaN would compile anew in every call.
+            raise _checks.fail("epsilon", "a positive float", repr(self.epsilon))
+        if not self.unique and self.epsilon != _EPSILON:
+            raise _checks.fail("epsilon", f"{_EPSILON}, its default, unless unique", self.epsilon)
+
+    def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d m"]:
+        f = self._softmaxes(temperature, key)
+        return divided_by_root(f, f, self.epsilon) if self.unique else f
+
+    def project(
+        self, x: ArrayLike, temperature: Scalar, *, key: Array | None = None
+    ) -> Float[Array, "n m"]:
+        """X F̂ as (X F) L⁻ᵀ, without F̂: cheaper where samples are fewer than features."""
+        f = self._softmaxes(temperature, key)
+        chosen = matmul(_checks.real(x, "x", ndim=2), f)
+        return divided_by_root(chosen, f, self.epsilon) if self.unique else chosen
+
+    def _softmaxes(self, temperature: Scalar, key: Array | None) -> Float[Array, "d m"]:
+        logits = self.logits
+        if key is not None:
+            logits = logits + jax.random.gumbel(key, logits.shape, logits.dtype)
+        return jax.nn.softmax(logits / temperature, axis=0)
+
+    def indices(self) -> Int[Array, "m"]:
+        """The chosen features: distinct, by the assignment of largest total logit."""
+        if not self.unique:
+            return jnp.argmax(self.logits, axis=0).astype(jnp.int32)
+        costs = -self.logits.astype(jnp.result_type(float))  # the only dtype that Optax takes
+        features, slots = hungarian_algorithm(costs)
+        return features[jnp.argsort(slots)].astype(jnp.int32)
+
+
+def divided_by_root(
+    a: Float[Array, "r m"], f: Float[Array, "d m"], epsilon: float
+) -> Float[Array, "r m"]:
+    """A L⁻ᵀ, L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1, and S2 for this form)."""
+    g = gram(f)
+    ridge = epsilon * jnp.trace(g) / g.shape[0]
+    root = cholesky(g + ridge * jnp.eye(g.shape[0], dtype=f.dtype))
+    return solve_triangular(root, a.T).T
+
+
+class KNNGraph(NamedTuple):
+    """Neighbours of every sample, `(n, c)`, −1 for none, and their weights, rows of sum 1."""
+
+    indices: Int[Array, "n c"]
+    weights: Float[Array, "n c"]
+
+
+class KNNGraphLearner(eqx.Module):
+    """A k-NN graph whose weights are differentiable in the samples (section 3.2).
+
+    Called with samples `(n, m)` it gives a `KNNGraph` on their `num_candidates` nearest. With γ = 0
+    the k nearest are chosen exactly, and the derivative is that of eq. 9 with fixed neighbours.
+    `candidates` are lists to choose from in place of the nearest, which need a search.
+    """
+
+    num_neighbors: int = eqx.field(static=True, default=5)
+    gamma: Scalar = 0.01
+    num_candidates: int = eqx.field(static=True, default=32)
+
+    def __check_init__(self):
+        _checks.integer(self.num_neighbors, "num_neighbors", low=1)
+        _checks.integer(self.num_candidates, "num_candidates", low=1)
+
+    def __call__(
+        self,
+        x: Float[Array, "n m"],
+        *,
+        candidates: Int[Array, "n c"] | None = None,
+        mask: ArrayLike | None = None,
+    ) -> KNNGraph:
+        indices, e = self.distances(x, candidates=candidates, mask=mask)
+        return KNNGraph(indices, self.weights(e))
+
+    def candidates(self, x: Float[Array, "n m"], mask: ArrayLike | None = None) -> Array:
+        """The nearest `num_candidates` of every sample, as constants."""
+        number = min(self.num_candidates, x.shape[0] - 1)
+        return nearest_neighbors(lax.stop_gradient(x), number, mask=mask).indices
+
+    def distances(self, x, *, candidates=None, mask=None) -> tuple[Array, Array]:
+        """Candidates and their squared distances, by rising distance; infinite for none."""
+        x, known = _cleared(x, mask)
+        if candidates is None:
+            candidates = self.candidates(x, mask)
+        if candidates.shape[1] <= self.num_neighbors:
+            expected = f"of more than num_neighbors = {self.num_neighbors} columns"
+            raise _checks.fail("candidates", expected, f"shape {candidates.shape}")
+        found = candidates >= 0
+        e = _distances_to(x, candidates)
+        order = jnp.argsort(jnp.where(found, lax.stop_gradient(e), jnp.inf), axis=1)
+        e = jnp.where(known, jnp.where(found, e, jnp.inf), jnp.nan)
+        ordered = functools.partial(jnp.take_along_axis, indices=order, axis=1)
+        return ordered(candidates), ordered(e)
+
+    def weights(self, e: Float[Array, "n c"]) -> Float[Array, "n c"]:
+        """Weights of candidates at rising squared distances e."""
+        k = self.num_neighbors
+        if not _checks.is_traced(self.gamma) and self.gamma == 0:
+            s = adaptive_weights(e[:, : k + 1])
+            return jnp.pad(s, ((0, 0), (0, e.shape[1] - k)))
+        found = ~jnp.isposinf(e)  # NaN stays, and makes its row NaN
+        e = jnp.where(found, e, jnp.zeros_like(e))
+        return soft_weights(e, soft_knn(e, k, gamma=self.gamma, mask=found))
+
+
+def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Float[Array, "n c"]:
+    """Squared distances to the candidates, of so many rows at a time as make `_AT_ONCE` numbers."""
+
+    @jax.checkpoint  # the differences are formed anew for the derivative, not kept
+    def one(row):
+        point, near = row
+        return jnp.sum(jnp.square(point[None] - x[near]), axis=1)
+
+    (n, m), c = x.shape, candidates.shape[1]
+    rows = max(1, _AT_ONCE // (m * c))
+    if rows >= n:
+        return jax.vmap(one)((x, candidates))
+    return lax.map(one, (x, candidates), batch_size=rows)
+
+
+def _cleared(x: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:
+    """Samples with padding put to 0, and whether those present are finite."""
+    x = _checks.real(x, "x", ndim=2)
+    x = jnp.where(presence(mask, x.shape[0])[:, None], x, jnp.zeros_like(x))
+    known = jnp.all(jnp.isfinite(x))
+    return jnp.where(known, x, jnp.zeros_like(x)), known
+
+
+class DirichletSelector(eqx.Module):
+    """The paper's network: features chosen, a graph built on them, and their energy on it."""
+
+    selector: UniqueFeatureSelector
+    learner: KNNGraphLearner
+
+    def __call__(
+        self,
+        x: Float[Array, "n d"],
+        temperature: Scalar,
+        *,
+        key: Array | None = None,
+        candidates: Int[Array, "n c"] | None = None,
+        mask: ArrayLike | None = None,
+    ) -> Float[Array, ""]:
+        """½ Σ s_ij e_ij / (n m), e of X̂ = X F̂: 1 for features that know nothing of the graph."""
+        x, known = _cleared(x, mask)
+        chosen = self.selector.project(x, temperature, key=key)
+        _, e = self.learner.distances(chosen, candidates=candidates, mask=mask)
+        s = self.learner.weights(e)
+        present = presence(mask, x.shape[0]).astype(x.dtype)
+        total = jnp.sum(s * jnp.where(jnp.isposinf(e), 0, e) * present[:, None])
+        energy = 0.5 * total / (jnp.sum(present) * self.selector.logits.shape[1])
+        return jnp.where(known, energy, jnp.nan)
+
+
+# ---- Training -----------------------------------------------------------------------------------
+
+
+def fit_network(task: Task, settings: Settings, optimizer, steps: Steps = at_once) -> Chosen:
+    """The paper's network, trained from several keys; the smallest hard energy wins."""
+    begun = _begin(task, settings, optimizer)
+    trained = steps(functools.partial(_advance, task, settings, optimizer), begun)
+    return _conclude(task, trained, settings)
+
+
+def _keys(task: Task, s: Settings):
+    """A key for judging, and two for every restart."""
+    keys = jax.random.split(task.key, s.num_restarts + 1)
+    restarts = jax.vmap(jax.random.split)(keys[1:])
+    return keys[0], restarts[:, 0], restarts[:, 1]
+
+
+def _objective(task: Task, s: Settings) -> Objective:
+    """The energy of a part of the samples, which may be kept for some steps with its candidates."""
+    _, x, present, _, options = task
+    learner = KNNGraphLearner(s.num_neighbors, 0.0 if s.exact else options.gamma, s.num_candidates)
+
+    def look(logits, key, progress):
+        noise, part = jax.random.split(key)
+        rows, there = draw(part, present, s.num_anchors, x.dtype)
+        selector = UniqueFeatureSelector(logits, s.unique)
+        chosen = selector.project(x[rows], temperature(options, progress), key=noise)
+        return rows, there, learner.candidates(chosen, there)
+
+    def loss(logits, kept, key, progress):
+        noise, part = jax.random.split(key)
+        near = None
+        if kept is None:
+            rows, there = draw(part, present, s.num_anchors, x.dtype)
+        else:
+            rows, there, near = kept
+        model = DirichletSelector(UniqueFeatureSelector(logits, s.unique), learner)
+        t = temperature(options, progress)
+        return model(x[rows], t, key=noise, candidates=near, mask=there)
+
+    return Objective(loss, look, s.refresh_every)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _begin(task: Task, settings: Settings, optimizer) -> Training:
+    x, s = task.x, settings
+    optimizer, objective = adam_or(optimizer, task.options), _objective(task, s)
+
+    def start(key):
+        logits = 0.01 * jax.random.normal(key, (x.shape[1], s.num_features), x.dtype)
+        logits = jnp.where(task.varied[:, None], logits, -1e6)
+        return begin(objective, logits, optimizer, s.num_steps)
+
+    return jax.vmap(start)(_keys(task, s)[1])
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _advance(task: Task, settings: Settings, optimizer, training: Training, first, last):
+    objective = _objective(task, settings)
+    optimizer = adam_or(optimizer, task.options)
+    return jax.vmap(lambda key, t: advance(objective, key, t, optimizer, first, last))(
+        _keys(task, settings)[2], training
+    )
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _conclude(task: Task, trained: Training, settings: Settings) -> Chosen:
+    _, x, present, varied, _ = task
+    s = settings
+    rows, there = draw(_keys(task, s)[0], present, 4 * s.num_anchors, x.dtype)
+
+    def hard(logits):
+        chosen = UniqueFeatureSelector(logits, s.unique).indices()
+        near = nearest_neighbors(x[rows][:, chosen], s.num_neighbors + 1, mask=there)
+        e = near.squared_distances
+        s_ij = adaptive_weights(e)
+        size = jnp.sum(there).astype(x.dtype) * s.num_features
+        return 0.5 * jnp.sum(s_ij * jnp.where(jnp.isfinite(e[:, :-1]), e[:, :-1], 0)) / size
+
+    final = lax.map(hard, trained.parameters)
+    best = jnp.argmin(jnp.where(trained.failed_at < 0, final, jnp.inf))
+    worth = varied.astype(x.dtype)
+    return Chosen(trained.parameters[best], worth, trained.history, final, trained.failed_at)

@@ -1,0 +1,267 @@
+"""Pictures of what comes of a selection: a graph of samples, curves of accuracy, heat maps."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxfs import _checks
+from jaxfs._types import ArrayLike
+from jaxfs.methods.dirichlet import DirichletResult, KNNGraph
+from jaxfs.plot import _figures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: More lines than this are drawn as pixels in a vector format.
+_MANY = 5000
+
+
+def knn_graph(
+    graph: KNNGraph | DirichletResult,
+    x: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    names: Sequence[Any] | None = None,
+    ax: "Axes | Figure | None" = None,
+) -> "Axes":
+    """Samples in the plane and a line to each of their neighbours, darker for a larger weight.
+
+    **Arguments**
+
+    - `graph`: neighbours of n samples, or what `jaxfs.fit_dirichlet_selector` returned.
+    - `x`: `(n, m)`, where the samples are. Two columns are drawn as they are, more of them by their
+      first two principal components, one on a line. With a `DirichletResult`, all d features: the
+      chosen ones are taken.
+    - `labels`: `(n,)`, classes, of any type: their samples differ in colour and form.
+    - `names`: of the columns of `x`.
+    - `ax`: where to draw; by default a new figure, 4 inches wide.
+
+    **Returns** the Axes.
+
+    >>> import jax
+    >>> from jaxfs import KNNGraphLearner, plot
+    >>> x = jax.random.normal(jax.random.key(0), (10, 2))
+    >>> ax = plot.knn_graph(KNNGraphLearner(num_neighbors=3, gamma=0.0)(x), x)
+    >>> ax.get_xlabel()
+    'feature 0'
+    """
+    x = _figures.numbers(x, "x", ndim=2)
+    columns = np.arange(x.shape[1])
+    if isinstance(graph, DirichletResult):
+        if x.shape[1] != graph.energies.shape[0]:
+            expected = f"(n, {graph.energies.shape[0]}), the features the graph was learnt from"
+            raise _checks.fail("x", expected, f"shape {x.shape}")
+        columns, graph = (
+            _figures.features(graph.indices, "graph.indices", columns.size),
+            graph.graph,
+        )
+    if not isinstance(graph, KNNGraph):
+        raise _checks.fail("graph", "a KNNGraph or DirichletResult", type(graph).__name__)
+    neighbours, weights = np.asarray(graph.indices), np.asarray(graph.weights, np.float64)
+    if len(neighbours) != len(x):
+        raise _checks.fail("x", f"of {len(neighbours)} samples, as the graph", f"shape {x.shape}")
+    if not columns.size:
+        raise _checks.fail("graph", "of at least one chosen feature", "none")
+    points, titles = _plane(x[:, columns], _column_names(names, columns, x.shape[1]))
+
+    ax = _figures.axes(ax, 3.4)
+    start, place = np.nonzero((neighbours >= 0) & (weights > 0))
+    segments = np.stack([points[start], points[neighbours[start, place]]], axis=1)
+    strength = weights[start, place] / weights.max(initial=1e-300)
+    lines = _figures.matplotlib("collections").LineCollection(
+        list(segments), colors="black", linewidths=0.6, alpha=0.6 * strength,
+        rasterized=len(segments) > _MANY, zorder=1,
+    )  # fmt: skip
+    ax.add_collection(lines)
+    _scatter(ax, points, labels)
+    for axis, title in zip((ax.xaxis, ax.yaxis), titles, strict=True):
+        axis.set_label_text(title, **_figures.LITERAL)
+    ax.locator_params(nbins=5)
+    return ax
+
+
+def _column_names(names, columns: np.ndarray, total: int) -> list[str]:
+    return _figures.names(names, columns, total, limit=24, what="feature")
+
+
+def _plane(x: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, str]]:
+    """Two coordinates of every sample, and what they are."""
+    if x.shape[1] == 1:
+        return np.hstack([x, np.zeros_like(x)]), (names[0], "")
+    if x.shape[1] == 2:
+        return x, (names[0], names[1])
+    centred = x - x.mean(axis=0)
+    left, scale, _ = np.linalg.svd(centred, full_matrices=False)
+    if scale.size < 2:
+        raise _checks.fail("x", "of at least two samples", f"shape {x.shape}")
+    return left[:, :2] * scale[:2], ("first principal component", "second component")
+
+
+def _scatter(ax: "Axes", points: np.ndarray, labels: ArrayLike | None) -> None:
+    style: dict[str, Any] = {"s": 24, "edgecolors": "white", "linewidths": 0.4, "zorder": 2}
+    if labels is None:
+        ax.scatter(*points.T, color=_figures.COLOURS[0], **style)
+        return
+    found = np.asarray(labels)
+    if found.shape != (len(points),):
+        expected = f"of shape ({len(points)},), one a sample"
+        raise _checks.fail("labels", expected, f"shape {found.shape}")
+    classes, codes = np.unique(found, return_inverse=True)
+    handles = [
+        ax.scatter(
+            *points[codes == c].T,
+            color=_figures.COLOURS[c % len(_figures.COLOURS)],
+            marker=_figures.MARKERS[c % len(_figures.MARKERS)],
+            **style,
+        )
+        for c in range(classes.size)
+    ]
+    if classes.size <= 10:
+        _legend(ax, handles, classes.tolist())
+
+
+def _legend(ax: "Axes", handles: list[Any], texts: Sequence[Any]) -> None:
+    """Names as they are: Matplotlib would leave out those that begin with an underscore."""
+    legend = ax.legend(handles, [_figures.label(t, 20) for t in texts], fontsize="small")
+    for text in legend.get_texts():
+        text.set(**_figures.LITERAL)
+
+
+def accuracy_curve(
+    counts: ArrayLike,
+    accuracies: ArrayLike | Mapping[Any, ArrayLike],
+    *,
+    baseline: float | None = None,
+    label: str = "accuracy",
+    ax: "Axes | Figure | None" = None,
+) -> "Axes":
+    """Accuracy against the number of features: the mean of several runs ± one standard deviation.
+
+    **Arguments**
+
+    - `counts`: `(m,)`, numbers of features, rising.
+    - `accuracies`: `(m,)`, or `(runs, m)` for a band, such as a run for each fold; or a mapping of
+      method to such an array, for a curve each.
+    - `baseline`: that of all features, a horizontal line.
+    - `label`: what is measured.
+    - `ax`: where to draw; by default a new figure, 4 inches wide.
+
+    **Returns** the Axes.
+
+    **Numerics** the deviation has runs − 1 in its denominator. The axis of numbers is logarithmic
+    if the last is more than 20 times the first.
+
+    >>> from jaxfs import plot
+    >>> ax = plot.accuracy_curve([1, 2, 5], {"ManiFeSt": [[0.7, 0.8, 0.9], [0.6, 0.8, 0.8]]})
+    >>> ax.lines[0].get_ydata().round(2).tolist()
+    [0.65, 0.8, 0.85]
+    """
+    number = _figures.numbers(counts, "counts", ndim=1)
+    if np.any(np.diff(number) <= 0) or number[0] <= 0:
+        raise _checks.fail("counts", "positive and rising", number)
+    curves = accuracies if isinstance(accuracies, Mapping) else {None: accuracies}
+    if not curves:
+        raise _checks.fail("accuracies", "of at least one method", curves)
+    ax = _figures.axes(ax, 3.0)
+    handles = []
+    for place, (name, runs) in enumerate(curves.items()):
+        what = "accuracies" if name is None else f"accuracies of {name}"
+        values = _figures.numbers(runs, what, ndim=max(np.ndim(runs), 1))
+        values = np.atleast_2d(values)
+        if values.ndim != 2 or values.shape[1] != number.size:
+            expected = f"({number.size},) or (runs, {number.size})"
+            raise _checks.fail(what, expected, f"shape {np.shape(runs)}")
+        handles += _curve(ax, number, values, place)
+    if baseline is not None:
+        level = _checks.number(baseline, "baseline", scalar=True)
+        handles.append(ax.axhline(level, color="black", linewidth=1, linestyle=(0, (1, 2))))
+    if number[-1] > 20 * number[0]:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_formatter("{x:g}")
+    else:
+        ax.xaxis.set_major_locator(_figures.matplotlib("ticker").MaxNLocator(5, integer=True))
+    ax.set(xlabel="number of features", ylabel=label)
+    ax.spines[["top", "right"]].set_visible(False)
+    texts = [name for name in curves if name is not None]
+    if texts or baseline is not None:
+        first = handles if texts else handles[-1:]
+        _legend(ax, first, [*texts, *["all features"] * (baseline is not None)])
+    return ax
+
+
+def _curve(ax: "Axes", number: np.ndarray, values: np.ndarray, place: int) -> list[Any]:
+    colour = _figures.COLOURS[place % len(_figures.COLOURS)]
+    mean = values.mean(axis=0)
+    if len(values) > 1:
+        spread = values.std(axis=0, ddof=1)
+        ax.fill_between(number, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
+    line = _figures.LINES[place // len(_figures.COLOURS) % len(_figures.LINES)]
+    marker = _figures.MARKERS[place % len(_figures.MARKERS)]
+    return ax.plot(number, mean, color=colour, linestyle=line, marker=marker, markersize=4)
+
+
+def heat_map(
+    values: ArrayLike,
+    rows: Sequence[Any] | None = None,
+    columns: Sequence[Any] | None = None,
+    *,
+    signed: bool = False,
+    label: str | None = None,
+    ax: "Axes | Figure | None" = None,
+) -> "Axes":
+    """A matrix as colours, such as a kernel between features or the overlap of several methods.
+
+    **Arguments**
+
+    - `values`: `(r, c)`. NaN is left white; infinity is refused.
+    - `rows`, `columns`: names, r and c of them. Of many, some are written.
+    - `signed`: colours that are symmetric about zero.
+    - `label`: what the colours mean, beside a colour bar. Without, and in up to 8 × 8 cells, the
+      values are written in the cells.
+    - `ax`: where to draw; by default a new figure, 4 inches wide.
+
+    **Returns** the Axes.
+
+    >>> from jaxfs import plot
+    >>> ax = plot.heat_map([[1.0, 0.25], [0.25, 1.0]], ["A", "B"], ["A", "B"])
+    >>> [text.get_text() for text in ax.texts]
+    ['1', '0.25', '0.25', '1']
+    """
+    grid = _figures.numbers(values, "values", ndim=2, nan=True)
+    if np.all(np.isnan(grid)):
+        raise _checks.fail("values", "not NaN throughout", f"shape {grid.shape}")
+    r, c = grid.shape
+    ax = _figures.axes(ax, 3.6)
+    image = _figures.image(ax, grid, signed=_checks.flag(signed, "signed"), low=np.nanmin(grid))
+    ax.set_aspect("auto")
+    _ticks(ax.yaxis, rows, r, 20)
+    _ticks(ax.xaxis, columns, c, 10, rotation=45, ha="right", rotation_mode="anchor")
+    if label is not None:
+        ax.figure.colorbar(image, ax=ax, label=label, shrink=0.85)
+    elif max(r, c) <= 8:
+        _write_cells(ax, image, grid)
+    return ax
+
+
+def _ticks(axis: Any, names: Sequence[Any] | None, total: int, most: int, **style: Any) -> None:
+    """Names beside at most so many lines; numbers, few of them, where there are no names."""
+    if names is None:
+        axis.set_major_locator(_figures.matplotlib("ticker").MaxNLocator(5, integer=True))
+        return
+    shown = range(0, total, -(-total // most))
+    texts = _figures.names(names, shown, total, limit=14, what=f"{axis.axis_name} line")
+    axis.set_ticks(list(shown), texts, **_figures.LITERAL, **style)
+
+
+def _write_cells(ax: "Axes", image: Any, grid: np.ndarray) -> None:
+    """Values in white on dark cells and in black on light ones."""
+    # The luminance at which black and white stand out equally, for sRGB colours.
+    red_green_blue = image.to_rgba(np.ma.masked_invalid(grid))[..., :3]
+    light = red_green_blue**2.2 @ np.array([0.2126, 0.7152, 0.0722]) > 0.179
+    for row, column in np.ndindex(grid.shape):
+        if not np.isnan(grid[row, column]):
+            colour = "black" if light[row, column] else "white"
+            text = f"{grid[row, column]:.2g}"
+            ax.text(column, row, text, ha="center", va="center", color=colour, fontsize="small")

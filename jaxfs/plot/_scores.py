@@ -1,0 +1,290 @@
+"""Pictures of features: their scores, their ranks, where they lie in an image, eigenvectors."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxfs import _checks, linalg
+from jaxfs._types import ArrayLike
+from jaxfs.methods.manifest import ManifestOperators
+from jaxfs.plot import _figures
+from jaxfs.resample import Stability
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_NAME = 22
+_LINE = 0.22  # inches
+
+
+def score_bars(
+    scores: ArrayLike,
+    names: Sequence[Any] | None = None,
+    *,
+    num_shown: int = 20,
+    selected: ArrayLike | None = None,
+    order: ArrayLike | None = None,
+    label: str = "score",
+    ax: "Axes | Figure | None" = None,
+) -> "Axes":
+    """A bar for each of the best features, the best at the top.
+
+    **Arguments**
+
+    - `scores`: `(d,)`, finite; larger is better.
+    - `names`: d of them; anything with a `str`. Long ones lose their middle.
+    - `num_shown`: at most so many bars.
+    - `selected`: indices of chosen features: they are blue, all others grey.
+    - `order`: indices of the features to show, the first at the top, such as those of a
+      `Selection`; by default all of them, by falling score, ties to the lowest index.
+    - `label`: what the lengths mean; as all labels, in the notation of Matplotlib.
+    - `ax`: where to draw; by default a new figure, 4 inches wide.
+
+    **Returns** the Axes.
+
+    >>> from jaxfs import plot
+    >>> ax = plot.score_bars([0.1, 0.7, 0.4], ["age", "height", "weight"], num_shown=2)
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['height', 'weight']
+    """
+    values = _figures.numbers(scores, "scores", ndim=1)
+    d = values.size
+    num_shown = _checks.integer(num_shown, "num_shown", low=1)
+    place = _figures.by_falling(values) if order is None else _figures.features(order, "order", d)
+    shown = place[:num_shown]
+    labels = _figures.names(names, shown, d, limit=_NAME, what="feature")
+    chosen = np.ones(d, bool)
+    if selected is not None:
+        chosen[:] = False
+        chosen[_figures.features(selected, "selected", d)] = True
+    ax = _listing(labels, ax)
+    colours = [_figures.COLOURS[0] if chosen[i] else _figures.GREY for i in shown]
+    ax.barh(np.arange(shown.size), values[shown], height=0.75, color=colours)
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.set_xlabel(_counted(label, shown.size, d))
+    return ax
+
+
+def rank_intervals(
+    stability: Stability,
+    names: Sequence[Any] | None = None,
+    *,
+    num_shown: int = 20,
+    ax: "Axes | Figure | None" = None,
+) -> "Axes":
+    """The mean rank of each feature over resamples, ± one standard deviation, the best at the top.
+
+    At the right is how often the feature was among the first k, which the dashed line bounds.
+
+    **Arguments**
+
+    - `stability`: what `jaxfs.stability` returned.
+    - `names`: of all d features.
+    - `num_shown`: at most so many features, those of the smallest mean rank.
+    - `ax`: where to draw; by default a new figure, 4 inches wide.
+
+    **Returns** the Axes.
+
+    **Numerics** intervals end at ranks 1 and d. A `Stability` of NaN is refused.
+
+    >>> import jax, jax.numpy as jnp
+    >>> from jaxfs import plot, stability
+    >>> x = jax.random.normal(jax.random.key(0), (40, 4)) * 3.0 ** jnp.arange(4.0)[None]
+    >>> variance = lambda x, y, w: jnp.average(x**2, axis=0, weights=w)
+    >>> options = {"num_resamples": 20, "fraction": 0.5, "num_features": 2}
+    >>> ax = plot.rank_intervals(stability(jax.random.key(1), variance, x, **options))
+    >>> [text.get_text() for text in ax.get_yticklabels()]
+    ['feature 3', 'feature 2', 'feature 1', 'feature 0']
+    """
+    if not isinstance(stability, Stability):
+        raise _checks.fail("stability", "a jaxfs.Stability", type(stability).__name__)
+    means = _figures.numbers(stability.mean_ranks, "stability.mean_ranks", ndim=1)
+    spread = np.asarray(stability.rank_deviations, np.float64)
+    often = np.asarray(stability.frequencies, np.float64)
+    num_shown = _checks.integer(num_shown, "num_shown", low=1)
+    d, k = means.size, stability.indices.shape[1]
+    shown = _figures.by_falling(-means)[:num_shown]
+    ax = _listing(_figures.names(names, shown, d, limit=_NAME, what="feature"), ax)
+    low, high = (np.clip(means + sign * spread, 1, d)[shown] for sign in (-1, 1))
+    y, centre = np.arange(shown.size), means[shown]
+    ax.errorbar(
+        centre, y, xerr=(centre - low, high - centre), fmt="o", color=_figures.COLOURS[0],
+        markersize=4, capsize=2,
+    )  # fmt: skip
+    ax.axvline(k + 0.5, color=_figures.COLOURS[1], linewidth=1, linestyle="--")
+    for line, feature in enumerate(shown):
+        ax.text(
+            1.02, line, f"{often[feature]:.0%}", transform=ax.get_yaxis_transform(),
+            va="center", fontsize="small",
+        )  # fmt: skip
+    ax.set_title(f"in first {k}", fontsize="small", loc="right")
+    ax.set_xlabel(_counted("rank, mean ± deviation", shown.size, d))
+    return ax
+
+
+def pixel_map(
+    values: ArrayLike,
+    shape: tuple[int, int],
+    *,
+    num_marked: int = 0,
+    signed: bool = False,
+    label: str | None = "score",
+    ax: "Axes | Figure | None" = None,
+) -> "Axes":
+    """Features that are the pixels of an image, each in the colour of its value.
+
+    **Arguments**
+
+    - `values`: `(d,)`, finite, row after row.
+    - `shape`: rows and columns of the image, of product d.
+    - `num_marked`: so many pixels of the largest values are marked; with their rank, 1 the largest,
+      where the image has at most 16 rows and columns.
+    - `signed`: colours that are symmetric about zero; otherwise they begin at the smaller of zero
+      and the smallest value.
+    - `label`: what the colours mean; `None` leaves the colour bar out.
+    - `ax`: where to draw; by default a new figure, 4 inches wide.
+
+    **Returns** the Axes.
+
+    >>> from jaxfs import plot
+    >>> ax = plot.pixel_map([0.0, 0.2, 0.9, 0.1, 0.0, 0.3], (2, 3), num_marked=1)
+    >>> [(text.get_text(), text.get_position()) for text in ax.texts]
+    [('1', (2, 0))]
+    """
+    flat = _figures.numbers(values, "values", ndim=1)
+    grid = flat.reshape(_image_shape(shape, flat.size))
+    num_marked = _checks.integer(num_marked, "num_marked", low=0, high=flat.size)
+    ax = _figures.axes(ax, 0.5 + _image_height(grid.shape, 0.75 * _figures.WIDTH))
+    signed, low = _checks.flag(signed, "signed"), min(0.0, flat.min())
+    image = _figures.image(ax, grid, signed=signed, low=low)
+    if label is not None:
+        ax.figure.colorbar(image, ax=ax, label=label, shrink=0.85)
+    _mark(ax, grid, num_marked)
+    return ax
+
+
+def eigenvectors(
+    operators: ManifestOperators,
+    *,
+    num_vectors: int = 2,
+    shape: tuple[int, int] | None = None,
+    names: Sequence[Any] | None = None,
+    num_shown: int | None = None,
+    ax: Any = None,
+) -> np.ndarray:
+    """The leading eigenvectors of ManiFeSt's operators: what two classes share, and what differs.
+
+    Those of the mean M are above, those of the difference D below, by falling magnitude of their
+    eigenvalue λ. A positive λ(D) belongs to an association that the first class has more of.
+
+    **Arguments**
+
+    - `operators`: what `jaxfs.manifest_operators` returned.
+    - `num_vectors`: of each operator.
+    - `shape`: rows and columns, where the features are pixels; otherwise each panel has a bar for
+      each of the `num_shown` features of largest magnitude, 8 by default, with their `names`.
+    - `ax`: an array of Axes, `(2, num_vectors)`; by default a new figure, 4 inches wide.
+
+    **Returns** the Axes, `(2, num_vectors)`.
+
+    **Numerics** a vector's sign means nothing; its entry of largest magnitude is made positive.
+
+    **Cost** two `eigh` of size d.
+
+    **Reference** Cohen, Shnitzer, Kluger and Talmon, *Few-sample feature selection via feature
+    manifold learning*, ICML 2023, figure 2.
+
+    >>> import jax
+    >>> from jaxfs import manifest_operators, plot
+    >>> x1, x2 = jax.random.normal(jax.random.key(0), (2, 20, 6))
+    >>> plot.eigenvectors(manifest_operators(x1, x2), shape=(2, 3)).shape
+    (2, 2)
+    """
+    if not isinstance(operators, ManifestOperators):
+        expected = "what jaxfs.manifest_operators returned"
+        raise _checks.fail("operators", expected, type(operators).__name__)
+    d = operators.mean.shape[-1]
+    num_vectors = _checks.integer(num_vectors, "num_vectors", low=1, high=d)
+    for value, name in ((names, "names"), (num_shown, "num_shown")):
+        _checks.only_if(shape is None, value, name, "shape is None")
+    num_shown = _checks.integer(8 if num_shown is None else num_shown, "num_shown", low=1)
+    if shape is not None:
+        shape = _image_shape(shape, d)
+        height = 0.7 + 2 * _image_height(shape, _figures.WIDTH / num_vectors)
+    else:
+        height = 1 + 2 * (0.3 + _LINE * min(num_shown, d))
+    axes = _figures.panels(ax, 2, num_vectors, height)
+    rows = (("M", operators.mean), ("D", operators.difference))
+    for row, (letter, operator) in zip(axes, rows, strict=True):
+        _figures.numbers(operator, f"operators of {letter}", ndim=2)
+        w, v = map(np.asarray, linalg.dominant_eigenpairs(operator, num_vectors))
+        for panel, value, vector in zip(row, w, v.T, strict=True):
+            if shape is not None:
+                _figures.image(panel, vector.reshape(shape), signed=True)
+                panel.set(xticks=[], yticks=[])
+            else:
+                _entries(panel, vector, names, num_shown, limit=24 // num_vectors)
+            # Above bars, which are narrow, a title may reach to the left over their names.
+            loc = "center" if shape is not None else "right"
+            panel.set_title(f"λ({letter}) = {value:.3g}", fontsize="medium", loc=loc)
+    return axes
+
+
+# ---- Parts --------------------------------------------------------------------------------------
+
+
+def _listing(labels: list[str], ax: "Axes | Figure | None") -> "Axes":
+    """Axes with a line for each name, from the top."""
+    ax = _figures.axes(ax, 0.8 + _LINE * max(len(labels), 3))
+    ax.set_yticks(np.arange(len(labels)), labels, **_figures.LITERAL)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.locator_params(axis="x", nbins=5)
+    return ax
+
+
+def _counted(label: str, shown: int, total: int) -> str:
+    return label if shown == total else f"{label} ({shown} of {total})"
+
+
+def _entries(ax, vector: np.ndarray, names, num_shown: int, *, limit: int) -> None:
+    """The entries of a vector that are largest in magnitude, as bars."""
+    largest = _figures.by_falling(np.abs(vector))[:num_shown]
+    labels = _figures.names(names, largest, vector.size, limit=max(limit, 5), what="feature")
+    _listing(labels, ax)
+    colours = [_figures.COLOURS[int(vector[i] < 0)] for i in largest]
+    ax.barh(np.arange(largest.size), vector[largest], height=0.75, color=colours)
+    ax.axvline(0, color="black", linewidth=0.8)
+    ax.tick_params(labelsize="small")
+    ax.set_xticks([0])
+
+
+def _image_shape(shape: Any, size: int) -> tuple[int, int]:
+    if not isinstance(shape, tuple) or len(shape) != 2 or math.prod(shape) != size:
+        raise _checks.fail("shape", f"(rows, columns) of product {size}", shape)
+    return shape
+
+
+def _image_height(shape: tuple[int, ...], width: float) -> float:
+    """In inches, of an image so wide; long ones are made narrower."""
+    return min(width * shape[0] / shape[1], 2 * width)
+
+
+def _mark(ax: "Axes", grid: np.ndarray, number: int) -> None:
+    """Ranks on the largest pixels, or frames where there is no room for a number."""
+    effects, patches = _figures.matplotlib("patheffects"), _figures.matplotlib("patches")
+    outline = [effects.withStroke(linewidth=2.5, foreground="black")]
+    for place, pixel in enumerate(_figures.by_falling(grid.ravel())[:number], start=1):
+        row, column = divmod(int(pixel), grid.shape[1])
+        if max(grid.shape) <= 16:
+            ax.text(
+                column, row, str(place), ha="center", va="center", color="white",
+                weight="bold", path_effects=outline,
+            )  # fmt: skip
+        else:
+            corner = (column - 0.5, row - 0.5)
+            ax.add_patch(patches.Rectangle(corner, 1, 1, fill=False, edgecolor=_figures.COLOURS[1]))
