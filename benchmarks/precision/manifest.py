@@ -18,7 +18,7 @@ import jaxfs
 from benchmarks import data
 from benchmarks.selection import top
 from benchmarks.timing import finish, verdict
-from tests.methods import manifest_oracle as oracle
+from tests.methods.manifest import oracle
 
 NAMES = ("Prostate-GE", "colon", "madelon", "GLIOMA", "COIL20", "MNIST 4/9")
 MOST_LITERAL = 2000

@@ -18,7 +18,7 @@ from jaxfs import linalg
 from jaxfs.linalg import _lapack
 from tests import helpers
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def spd(key: int, *shape: int) -> jax.Array:

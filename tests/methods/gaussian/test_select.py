@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 import jaxfs
 from tests.helpers import assert_close, assert_derivatives, rng, thorough
-from tests.methods import gaussian_oracle as oracle
+from tests.methods.gaussian import oracle
 
 CRITERIA = [
     (jaxfs.gc_select, jaxfs.gc_objective, oracle.gc, "mi"),

@@ -11,7 +11,7 @@ import jaxfs
 from jaxfs.resample import subsample_masks
 from jaxfs.surrogates.models import BoostedTrees, Logistic, Ridge
 from tests.helpers import assert_close, rng, thorough
-from tests.methods import ssfs_oracle as oracle
+from tests.methods.ssfs import oracle
 
 KEY = jax.random.key(0)
 N, P, K, B = 30, 9, 2, 12

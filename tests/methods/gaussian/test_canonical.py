@@ -5,8 +5,8 @@ import pytest
 
 import jaxfs
 from tests.helpers import rng
-from tests.methods import gaussian_oracle as oracle
-from tests.methods.test_gaussian import mixture
+from tests.methods.gaussian import oracle
+from tests.methods.gaussian.test_select import mixture
 
 
 def criterion(x, y, features, ridge, weights):

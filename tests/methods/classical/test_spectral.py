@@ -9,7 +9,7 @@ from sklearn.linear_model import lars_path
 
 import jaxfs
 from tests.helpers import assert_close, assert_derivatives, rng
-from tests.methods.ssfs_oracle import standardized
+from tests.methods.ssfs.oracle import standardized
 
 N, P = 24, 7
 both_graphs = pytest.mark.parametrize("graph", ["heat", "adaptive"])

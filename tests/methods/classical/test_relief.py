@@ -7,7 +7,7 @@ import pytest
 
 import jaxfs
 from tests.helpers import RTOL, assert_close, assert_derivatives, rng
-from tests.methods import relief_oracle as oracle
+from tests.methods.classical import relief_oracle as oracle
 
 N, D, K = 45, 5, 4
 SIZES = (20, 15, 10)

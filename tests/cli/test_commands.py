@@ -24,7 +24,7 @@ from jaxfs.cli.tables._table import Table, read_table
 from jaxfs.estimators._catalogue import METHODS
 from tests.helpers import thorough
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ROWS, FEATURES = 30, 6
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import jaxfs
 from tests.helpers import assert_close, rng
-from tests.methods import redundancy_oracle as oracle
+from tests.methods.classical import redundancy_oracle as oracle
 
 N, D, BINS = 120, 8, 4
 BINNED = {"num_classes": 3, "num_bins": BINS, "binning": "width"}

@@ -1,6 +1,6 @@
 """What `test_distributed.py` computes, in its own process and, by `python -m`, in several.
 
-python -m tests.distributed_problem PORT RANK PROCESSES ANSWERS
+python -m tests.distributed.problem PORT RANK PROCESSES ANSWERS
 """
 
 import sys

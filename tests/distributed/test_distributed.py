@@ -14,10 +14,10 @@ import pytest
 
 import jaxfs
 from jaxfs import distributed
-from tests.distributed_problem import RANK, answers, problem
+from tests.distributed.problem import RANK, answers, problem
 from tests.helpers import rng, thorough
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KEY = jax.random.key(3)
 
 
@@ -93,7 +93,7 @@ def together(commands: list[list[str]], folder: Path, seconds: float) -> None:
 def test_two_processes_of_two_devices(tmp_path, expected):
     port = free_port()
     files = [tmp_path / f"{rank}.npz" for rank in range(2)]
-    worker = [sys.executable, "-m", "tests.distributed_problem", str(port)]
+    worker = [sys.executable, "-m", "tests.distributed.problem", str(port)]
     together([[*worker, str(rank), "2", str(f)] for rank, f in enumerate(files)], tmp_path, 180)
     for file in files:
         got = np.load(file)

@@ -11,7 +11,7 @@ import jaxfs
 from jaxfs.methods.manifest import _nystrom
 from jaxfs.methods.manifest._part import Part
 from tests.helpers import assert_close, assert_derivatives, rng
-from tests.methods import manifest_oracle as oracle
+from tests.methods.manifest import oracle
 
 KEY = jax.random.key(0)
 

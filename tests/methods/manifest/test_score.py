@@ -10,7 +10,7 @@ import jaxfs
 from jaxfs.linalg import dominant_eigenpairs
 from jaxfs.methods.manifest import _score
 from tests.helpers import RTOL, assert_close, assert_derivatives, rng, spd
-from tests.methods import manifest_oracle as oracle
+from tests.methods.manifest import oracle
 
 
 def two_classes(seed=0, n1=12, n2=9, d=8):
