@@ -13,7 +13,7 @@ from jaxfs import evaluate
 from jaxfs.cli._request import Request, find_method, make_estimator, parameters
 from jaxfs.cli.tables._columns import Refusal, listed, plural, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators._catalogue import METHODS, Method
+from jaxfs.estimators import METHODS, Method
 from jaxfs.resample import Stability, subsample_masks
 
 #: Methods whose answer depends on the units of the features. The others do not depend on them, or
@@ -24,7 +24,7 @@ _RANGES = 100.0
 #: Number of numeric classes above which the classes are noted.
 _CLASSES = 20
 #: Fraction of every class in a resample.
-FRACTION = 0.8
+_FRACTION = 0.8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Answer:
     """The selected features: `order`, their columns in the table, the best first; `scores (d,)`.
 
     `parameters`: those of the estimator. `seconds`: duration of the fit. `notes`: warnings for the
-    user. `stability`: of the selection over resamples, if there were any.
+    user. `classes`: number of rows of each. `stability`: of the selection over resamples, if any.
     """
 
     method: Method
@@ -41,15 +41,14 @@ class Answer:
     scores: np.ndarray
     seconds: float
     notes: tuple[str, ...]
+    classes: Mapping[str, int]
     stability: Stability | None = None
 
 
 def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     """Return the features of a table that a request selects; raises `Refusal` for user errors."""
     method, estimator = find_method(request.method), make_estimator(request)
-    y, classes = labels(table, method.targets, method.name)
-    check_number(request, table)
-    notes = note_classes(table, classes)
+    y, classes, notes = labels(table, method.targets, method.name)
     notes += [] if request.standardize else _note_units(table.values, method)
     start = time.perf_counter()
     notes += fit(estimator, request, table.values, y)
@@ -64,44 +63,41 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
         notes.append(f"constant features were selected: {names}; --drop them")
     stability = None
     if num_resamples:
-        stability = _stability(table.values, y, bool(classes), request, len(order), num_resamples)
-        often = np.asarray(stability.frequencies)
-        never = [quote(table.names[j]) for j in order if often[j] == 0]
-        if never:
-            lost = f"selected from all rows, but in none of {num_resamples} resamples"
-            notes.append(f"{lost}: {listed(never)}")
-    return Answer(
-        method=method,
-        parameters=parameters(estimator),
-        order=order,
-        scores=np.asarray(estimator.scores_, np.float64),
-        seconds=seconds,
-        notes=tuple(notes),
-        stability=stability,
-    )
+        again = request._replace(verbose=False, k=len(order))
+        stability = _stability(table, again, y, num_resamples)
+        never = [quote(table.names[j]) for j in order if stability.frequencies[j] == 0]
+        lost = f"selected from all rows, but in none of {num_resamples} resamples"
+        notes += [f"{lost}: {listed(never)}"] if never else []
+    scores = np.asarray(estimator.scores_, np.float64)
+    found = parameters(estimator)
+    return Answer(method, found, order, scores, seconds, tuple(notes), classes, stability)
 
 
-def labels(table: Table, targets: str, name: str) -> tuple[np.ndarray | None, dict[str, int]]:
-    """Return the target as the method `name` needs it, and the number of rows of each class.
+def labels(
+    table: Table, targets: str, name: str
+) -> tuple[np.ndarray | None, dict[str, int], list[str]]:
+    """Return the target as the method `name` needs it, the rows of each class, and notes.
 
     `targets`: "classes", which become codes 0, 1, …; "numbers"; or "none".
     """
-    target = table.target
+    target, column = table.target, quote(table.target_name)
     if targets == "none" or target is None:
-        return None, {}
-    column = quote(table.target_name)
+        return None, {}, []
+    numeric = target.dtype.kind == "f"
     if targets == "numbers":
-        if target.dtype.kind != "f":
+        if not numeric:
             raise Refusal(f"{name} needs a numeric target; {column} holds {quote(target[0])}")
-        return target, {}
+        return target, {}, []
     classes, codes, counts = np.unique(target, return_inverse=True, return_counts=True)
     if is_continuous(target):
         many = 2 * len(classes) > len(target)
         has = f"{len(classes)} values in {plural(len(target), 'row')}" if many else "fractions"
-        numeric = listed(sorted(n for n, m in METHODS.items() if m.targets == "numbers"), 9)
-        raise Refusal(f"{name} needs classes; {column} has {has} (methods for numbers: {numeric})")
-    named = map(class_name, classes)
-    return codes.astype(np.int64), dict(zip(named, counts.tolist(), strict=True))
+        others = listed(sorted(n for n, m in METHODS.items() if m.targets == "numbers"), 9)
+        raise Refusal(f"{name} needs classes; {column} has {has} (methods for numbers: {others})")
+    note = f"each of the {len(classes)} values of {column} is treated as a class, not as a number"
+    notes = [note] if numeric and len(classes) > _CLASSES else []
+    named = dict(zip(map(class_name, classes), counts.tolist(), strict=True))
+    return codes.astype(np.int64), named, notes
 
 
 def is_continuous(target: np.ndarray) -> bool:
@@ -115,14 +111,6 @@ def class_name(value: Any) -> str:
     return f"{value:.17g}" if isinstance(value, float) else str(value)
 
 
-def note_classes(table: Table, classes: Mapping[str, int]) -> list[str]:
-    """Return a note if a numeric target has very many classes."""
-    if table.target is None or table.target.dtype.kind != "f" or len(classes) <= _CLASSES:
-        return []
-    name = quote(table.target_name)
-    return [f"each of the {len(classes)} values of {name} is treated as a class, not as a number"]
-
-
 def _note_units(values: np.ndarray, method: Method) -> list[str]:
     """Return a note if a method compares features whose units differ."""
     ranges = values.max(axis=0) / 2 - values.min(axis=0) / 2  # halves do not overflow
@@ -133,16 +121,7 @@ def _note_units(values: np.ndarray, method: Method) -> list[str]:
     return [f"{text} {method.name} depends on the units of the features: consider --standardize"]
 
 
-def check_number(request: Request, table: Table) -> None:
-    """Refuse more features than a table has."""
-    d = table.values.shape[1]
-    if isinstance(request.k, int) and request.k > d:
-        raise Refusal(f"-k must be at most the number of features, {d}; got {request.k}")
-
-
-def fit(
-    estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None
-) -> tuple[str, ...]:
+def fit(estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None) -> list[str]:
     """Fit an estimator, and return its warnings; its errors become a `Refusal`."""
     if request.standardize:
         values = standardize_columns(values)
@@ -151,9 +130,9 @@ def fit(
         try:
             estimator.fit(values, y)
         except (ValueError, MemoryError, ImportError) as error:
-            raise Refusal(" ".join(str(error).split())) from error
+            raise Refusal(str(error).replace("n_features_to_select", "-k")) from error
     messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return tuple(dict.fromkeys(messages))
+    return list(dict.fromkeys(messages))
 
 
 def standardize_columns(values: np.ndarray) -> np.ndarray:
@@ -165,26 +144,17 @@ def standardize_columns(values: np.ndarray) -> np.ndarray:
     return np.where(constant, 0.0, (scaled - scaled.mean(axis=0)) / deviation)
 
 
-def _stability(
-    values: np.ndarray,
-    y: np.ndarray | None,
-    classes: bool,
-    request: Request,
-    k: int,
-    num_resamples: int,
-) -> Stability:
-    """Return how stable a selection of `k` features is over random parts of the rows."""
-    key = jax.random.key(request.seed)
-    groups = y if classes else None
-    drawn = subsample_masks(key, num_resamples, len(values), fraction=FRACTION, groups=groups)
-    masks = np.asarray(drawn)
+def _stability(table: Table, request: Request, y: np.ndarray | None, number: int) -> Stability:
+    """Return how stable a selection is over random parts of the rows, drawn from every class."""
+    groups = None if y is None or y.dtype.kind == "f" else y
+    key, n = jax.random.key(request.seed), len(table.values)
+    masks = np.asarray(subsample_masks(key, number, n, fraction=_FRACTION, groups=groups))
     if groups is not None:  # some methods need two rows of every class
         masks = masks | (np.bincount(groups)[groups] <= 2)
-    request = request._replace(verbose=False, k=max(1, k))
     ranks, chosen = [], []
     for rows in masks:
         estimator = make_estimator(request)
-        fit(estimator, request, values[rows], None if y is None else y[rows])
+        fit(estimator, request, table.values[rows], None if y is None else y[rows])
         ranks.append(np.asarray(estimator.ranking_, np.float64))
         chosen.append(np.asarray(estimator.support_))
     rank: Any = np.array(ranks)
@@ -194,5 +164,5 @@ def _stability(
         rank.mean(axis=0),
         rank.std(axis=0, ddof=1),
         *evaluate.selection_stability(np.array(chosen)),
-        order[:, :k],
+        order[:, : request.k],
     )

@@ -1,5 +1,6 @@
 """The commands `jaxfs select`, `compare`, `methods` and `demo`."""
 
+import dataclasses
 import importlib.metadata
 import shlex
 import sys
@@ -12,7 +13,7 @@ import typer
 from jaxfs.cli import _options as A
 from jaxfs.cli._options import EPILOG, command_line, guarded, use_cache
 from jaxfs.cli.tables._columns import Refusal, printable
-from jaxfs.cli.tables._table import read_table
+from jaxfs.cli.tables._table import Table, read_table
 
 #: Number of features that each method of `compare` selects by default.
 _COMPARED = 10
@@ -22,7 +23,6 @@ _MAX_GB = 2.0
 # The commands import modules that need scikit-learn: `jaxfs --help` does not wait for it.
 
 app = typer.Typer(
-    help="Feature selection from a table: scores and selectors in JAX.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -34,6 +34,13 @@ def _print_notes(notes: Iterable[str], quiet: bool, kind: str = "note") -> None:
     if not quiet:
         for text in notes:
             print(f"{kind}: {printable(text, 500)}", file=sys.stderr)
+
+
+def _read(context: typer.Context) -> Table:
+    """Read the table of a command, with those of its options that concern reading."""
+    given, names = context.params, ("target", "impute", "header", "delimiter", "decimal", "max_gb")
+    options = {name: given[name] for name in names}
+    return read_table(given["table"], drop=given["drop"] or (), **options)
 
 
 @app.command(epilog=EPILOG)
@@ -68,7 +75,7 @@ def select(
 
     jaxfs select cells.csv --target type --method manifest -k 20 --plot scores.png
     """
-    from jaxfs.cli import _answer, _output
+    from jaxfs.cli import _answer, _output, _pictures
     from jaxfs.cli._request import Request, check_request, parse_number
 
     verbose = not quiet and sys.stderr.isatty()
@@ -87,19 +94,8 @@ def select(
         source=table,
     )
     if plot is not None or report is not None:
-        from jaxfs.cli import _pictures
-
         _pictures.require_packages(page=report is not None)
-    data = read_table(
-        table,
-        target=target,
-        drop=drop or (),
-        impute=impute,
-        header=header,
-        delimiter=delimiter,
-        decimal=decimal,
-        max_gb=max_gb,
-    )
+    data = _read(context)
     _print_notes(data.notes, quiet)
     use_cache()
     number = resamples if resamples is not None else 10 if report is not None else 0
@@ -112,7 +108,8 @@ def select(
             _pictures.write_plot(temporary(plot), data, answer)
         if report is not None:
             command = command_line(context)
-            _pictures.write_report(temporary(report), table, data, answer, request, command)
+            page = _pictures.report(data, answer, request, str(table), command)
+            temporary(report).write_text(page, encoding="utf-8", newline="\n")
     if json:
         found = _output.selection_json(data, answer)
         _output.print_json(found | {"table": str(table), "seed": seed})
@@ -124,12 +121,13 @@ def select(
 @app.command(epilog=EPILOG)
 @guarded
 def compare(
+    context: typer.Context,
     table: A.TablePath,
     target: A.Target = None,
     methods: Annotated[
         str, typer.Option("--methods", "-m", help="Names of methods, separated by commas.")
     ] = "manifest,relieff,gc",
-    k: A.NumberOrDefault = None,
+    k: A.NumberOrTen = None,
     folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
     json: A.Json = False,
     drop: A.Drop = None,
@@ -160,16 +158,7 @@ def compare(
         raise Refusal("--methods must name at least one method")
     for request in requests:
         check_request(request, target)
-    data = read_table(
-        table,
-        target=target,
-        drop=drop or (),
-        impute=impute,
-        header=header,
-        delimiter=delimiter,
-        decimal=decimal,
-        max_gb=max_gb,
-    )
+    data = _read(context)
     notes, available = [*data.notes], len(data.names)
     if k is None and available < _COMPARED:
         number, requests = available, [request._replace(k=available) for request in requests]
@@ -181,8 +170,8 @@ def compare(
     _print_notes(result.notes, quiet)
     if json:
         content = {"table": str(table), "k": str(number), "seed": seed}
-        content |= _output.comparison_json(result)
-        _output.print_json(content | {"notes": [*notes, *result.notes]})
+        content |= dataclasses.asdict(result) | {"notes": [*notes, *result.notes]}
+        _output.print_json(content)
     else:
         _output.print_comparison(result)
 
@@ -196,15 +185,16 @@ def methods(
     """List the methods: their purpose, the target that they need, their options."""
     from jaxfs.cli import _output
     from jaxfs.cli._request import find_method
+    from jaxfs.estimators import METHODS
 
-    chosen = None if name is None else find_method(name)
+    method = None if name is None else find_method(name)
     if json:
-        content = _output.methods_json()
-        _output.print_json(content if chosen is None else content[chosen.name])
-    elif chosen is None:
+        every = {name: _output.method_json(each) for name, each in METHODS.items()}
+        _output.print_json(every if method is None else every[method.name])
+    elif method is None:
         _output.print_methods()
     else:
-        _output.print_method(chosen)
+        _output.print_method(method)
 
 
 @app.command()

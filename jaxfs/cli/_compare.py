@@ -4,12 +4,17 @@ Every fold selects features from its training rows only.
 """
 
 import dataclasses
+import functools
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from jaxfs import evaluate
 from jaxfs.cli import _answer
@@ -27,33 +32,35 @@ _Fold = tuple[np.ndarray, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonRow:
-    """Results of one method or baseline; `accuracies (folds,)` are R² if the target is a number.
+    """The results of one method or baseline.
 
-    `number`: mean number of features. `stability`: Nogueira's measure of the selections, 1 if all
-    folds agree, about 0 for random selections, NaN if all features are selected. `seconds`: total
-    duration of the fits, including compilation.
+    `features`: their mean number. `mean`, `by_fold`: the measure of the comparison. `stability`:
+    Nogueira's measure of the selections, 1 if all folds agree, about 0 for random selections, NaN
+    if all features are selected. `seconds`: total duration of the fits, including compilation.
     """
 
     name: str
-    number: float
-    accuracies: np.ndarray | None
+    features: float
+    mean: float | None
+    by_fold: list[float] | None
     stability: float | None = None
     seconds: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """The rows of the methods, followed by the baselines: all features, and random features.
+    """The results of several methods; --json prints these fields.
 
-    `overlap`: for each pair of methods the mean over the folds of 2·|A ∩ B| / (|A| + |B|).
-    `measure`: "accuracy", "R²", or empty without a target.
+    `measure`: "accuracy"; "R²" if the target is a number; `None` without a target. `methods`: the
+    methods, followed by the baselines of all features and of random features. `overlap`: for each
+    pair of methods, the mean over the folds of 2·|A ∩ B| / (|A| + |B|).
     """
 
-    rows: list[ComparisonRow]
-    overlap: Mapping[str, Mapping[str, float]]
-    measure: str
+    measure: str | None
     folds: int
-    notes: tuple[str, ...]
+    methods: list[ComparisonRow]
+    overlap: dict[str, dict[str, float]]
+    notes: list[str]
 
 
 def compare(
@@ -61,17 +68,16 @@ def compare(
 ) -> Comparison:
     """Return the comparison of several requests on one table, by cross-validation."""
     methods = [find_method(request.method) for request in requests]
-    if len({method.name for method in methods}) < len(methods):
+    if len(set(methods)) < len(methods):
         raise Refusal("methods must differ from each other")
-    targets = {method.targets for method in methods} - {"none"}
-    if len(targets) > 1:
+    if {"classes", "numbers"} <= {method.targets for method in methods}:
         raise Refusal("methods for classes and methods for numbers cannot be compared")
-    for request in requests:
-        _answer.check_number(request, table)
-    y, classes = _target(table, methods)
+    y, classes, notes = _target(table, methods)
     parts = _folds(len(table.values), y, classes, folds, seed)
-    model = _model(bool(classes))
-    notes = _answer.note_classes(table, classes)
+    model = make_pipeline(
+        StandardScaler(), LogisticRegression(max_iter=1000) if classes else Ridge()
+    )
+    accuracy = functools.partial(_accuracy, model, y)
     if table.gaps is not None:
         notes.append("each fold replaces missing values by the medians of its training rows")
     rows, chosen = [], {}
@@ -87,21 +93,21 @@ def compare(
                 notes += [f"{method.name}: {note}" for note in found]
                 supports.append(support := np.asarray(estimator.support_))
                 if y is not None:
-                    accuracies.append(_accuracy(model, values[:, support], y, train, test))
+                    accuracies.append(accuracy(values[:, support], train, test))
                 done(1)
             chosen[method.name] = selected = np.array(supports)
             stability = float(evaluate.selection_stability(selected).stability)
             number = float(selected.sum() / folds)
-            scores = np.array(accuracies) if accuracies else None
-            rows.append(ComparisonRow(method.name, number, scores, stability, seconds))
+            rows.append(_row(method.name, number, accuracies, stability, seconds))
     if y is not None:
-        rows += _baselines(table, model, y, parts, rows, seed)
-    measure = "" if y is None else "accuracy" if classes else "R²"
-    return Comparison(rows, _overlap(chosen), measure, folds, tuple(dict.fromkeys(notes)))
+        rows += _baselines(accuracy, table, parts, rows, seed)
+    measure = None if y is None else "accuracy" if classes else "R²"
+    overlap = {m: {n: _dice(a, b) for n, b in chosen.items()} for m, a in chosen.items()}
+    return Comparison(measure, folds, rows, overlap, list(dict.fromkeys(notes)))
 
 
-def _target(table: Table, methods: Sequence[Method]) -> tuple[np.ndarray | None, dict[str, int]]:
-    """Return the target that the methods need or, if all are unsupervised, the classifier."""
+def _target(table: Table, methods: Sequence[Method]) -> Any:
+    """Return the labels for the methods or, if all are unsupervised, for the model alone."""
     for method in methods:
         if method.supervised:
             return _answer.labels(table, method.targets, method.name)
@@ -113,8 +119,6 @@ def _target(table: Table, methods: Sequence[Method]) -> tuple[np.ndarray | None,
 def _folds(
     n: int, y: np.ndarray | None, classes: Mapping[str, int], folds: int, seed: int
 ) -> list[_Fold]:
-    from sklearn.model_selection import KFold, StratifiedKFold
-
     if not 2 <= folds <= n // 2:
         raise Refusal(f"--folds must be from 2 to half of the {n} rows, got {folds}")
     rare = min(classes, key=lambda name: classes[name], default=None)
@@ -139,20 +143,7 @@ def _fill(table: Table, train: np.ndarray) -> np.ndarray:
     return values
 
 
-def _model(classification: bool) -> Any:
-    """Return logistic or ridge regression on standardised features."""
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(
-        StandardScaler(), LogisticRegression(max_iter=1000) if classification else Ridge()
-    )
-
-
-def _accuracy(
-    model: Any, values: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray
-) -> float:
+def _accuracy(model: Any, y: Any, values: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
     """Return the accuracy, or R² of a number, on the test rows of a fold."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # convergence concerns all methods alike
@@ -160,31 +151,26 @@ def _accuracy(
 
 
 def _baselines(
-    table: Table,
-    model: Any,
-    y: np.ndarray,
-    folds: Sequence[_Fold],
-    rows: Sequence[ComparisonRow],
-    seed: int,
+    accuracy: Callable[..., float], table: Table, folds: list[_Fold], rows: list[Any], seed: int
 ) -> list[ComparisonRow]:
     """Return the rows of all features, and of random features of the methods' mean number."""
     d = table.values.shape[1]
-    k = min(d, max(1, round(sum(row.number for row in rows) / len(rows))))
+    k = min(d, max(1, round(sum(row.features for row in rows) / len(rows))))
     rng = np.random.default_rng(seed)
     everything, random = [], []
     for train, test in folds:
         values = _fill(table, train)
-        everything.append(_accuracy(model, values, y, train, test))
+        everything.append(accuracy(values, train, test))
         draws = [values[:, rng.permutation(d)[:k]] for _ in range(_DRAWS)]
-        random.append(np.mean([_accuracy(model, drawn, y, train, test) for drawn in draws]))
-    return [
-        ComparisonRow("all features", float(d), np.array(everything)),
-        ComparisonRow("at random", float(k), np.array(random)),
-    ]
+        random.append(float(np.mean([accuracy(drawn, train, test) for drawn in draws])))
+    return [_row("all features", float(d), everything), _row("at random", float(k), random)]
 
 
-def _overlap(chosen: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
-    def dice(a: np.ndarray, b: np.ndarray) -> float:
-        return float(np.mean(2 * (a & b).sum(axis=1) / (a.sum(axis=1) + b.sum(axis=1))))
+def _row(name: str, features: float, by_fold: list[float], *rest: float) -> ComparisonRow:
+    mean = float(np.mean(by_fold)) if by_fold else None
+    return ComparisonRow(name, features, mean, by_fold or None, *rest)
 
-    return {m: {n: dice(a, b) for n, b in chosen.items()} for m, a in chosen.items()}
+
+def _dice(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the mean overlap of two methods' selections `(folds, d)`."""
+    return float(np.mean(2 * (a & b).sum(axis=1) / (a.sum(axis=1) + b.sum(axis=1))))

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import load_digits
 
+from jaxfs import plot
 from jaxfs.cli._answer import Answer
 from jaxfs.cli.tables._table import Table
+from jaxfs.plot import _figures
 
 DIGITS = (4, 9)
 SIDE = 8
@@ -22,8 +25,6 @@ its bar and a nine is empty, and at the top, where a nine closes its loop and a 
 
 def digits() -> Table:
     """Return the digits 4 and 9, with intensities in [0, 1]."""
-    from sklearn.datasets import load_digits
-
     x, y = load_digits(return_X_y=True)
     keep = np.isin(y, DIGITS)
     names = [f"row{i // SIDE}_column{i % SIDE}" for i in range(SIDE * SIDE)]
@@ -32,9 +33,6 @@ def digits() -> Table:
 
 def draw(path: Path, data: Table, answer: Answer) -> None:
     """Draw both mean digits, and the score of each pixel with the ranks of the best."""
-    from jaxfs import plot
-    from jaxfs.plot import _figures
-
     figure = _figures.matplotlib("figure").Figure(figsize=(12, 4), layout="constrained")
     *means, scores = figure.subplots(1, 3)
     for axes, digit in zip(means, DIGITS, strict=True):

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import platformdirs
 import typer
+from typer import Argument, Option
 
 from jaxfs.cli.tables._columns import Refusal, printable
 
@@ -22,78 +23,53 @@ EPILOG = (
     "and JAXFS_CACHE_DIR=off disables the cache."
 )
 
-TablePath = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="CSV, TSV, Parquet, .npz, .mat or .h5ad file.")
-]
+TablePath = Annotated[Path, Argument(metavar="TABLE", help="CSV, TSV, Parquet, NPZ, MAT or H5AD.")]
 Target = Annotated[
-    str | None,
-    typer.Option("--target", "-t", help="Target column: a name or a position (1, or -1: last)."),
+    str | None, Option("--target", "-t", help="Target column: a name or a position (-1: last).")
 ]
-Drop = Annotated[
-    list[str] | None, typer.Option("--drop", "-d", help="Column to leave out; may be repeated.")
-]
-Number = Annotated[
-    str,
-    typer.Option("-k", "--number", help="Number of features: 20, a fraction such as 0.1, or auto."),
-]
-NumberOrDefault = Annotated[
-    str | None,
-    typer.Option(
-        "-k", "--number", help="Number of features: 20, a fraction or auto.", show_default="10"
-    ),
-]
+Drop = Annotated[list[str] | None, Option("--drop", "-d", help="Column to leave out; repeatable.")]
+_NUMBER = "Number of features: 20, a fraction such as 0.1, or auto."
+Number = Annotated[str, Option("-k", "--number", help=_NUMBER)]
+NumberOrTen = Annotated[str | None, Option("-k", "--number", help=_NUMBER, show_default="10")]
 Impute = Annotated[
-    str | None,
-    typer.Option(help="Missing values: median (fill with the column's) or drop (the row)."),
+    str | None, Option(help="Missing values: median (fill with the column's) or drop (the row).")
 ]
-Header = Annotated[str, typer.Option(help="Whether the first row holds names: auto, yes or no.")]
-Delimiter = Annotated[
-    str, typer.Option(help="auto, comma, semicolon, tab, pipe, space or a character.")
-]
-Decimal = Annotated[str, typer.Option(help="Decimal mark: auto, point or comma.")]
-MaxGB = Annotated[
-    float, typer.Option("--max-gb", min=0, help="Size limit of a file after decompression, in GB.")
-]
+Header = Annotated[str, Option(help="Whether the first row holds names: auto, yes or no.")]
+Delimiter = Annotated[str, Option(help="auto, comma, semicolon, tab, pipe, space or a character.")]
+Decimal = Annotated[str, Option(help="Decimal mark: auto, point or comma.")]
+MaxGB = Annotated[float, Option("--max-gb", min=0, help="Size limit after decompression, in GB.")]
 Standardize = Annotated[
     bool,
-    typer.Option(
-        "--standardize", "--standardise", help="Scale features to mean 0 and standard deviation 1."
+    Option(
+        "--standardize", "--standardise", help="Scale features to mean 0, standard deviation 1."
     ),
 ]
-Seed = Annotated[
-    int, typer.Option(min=0, max=2**32 - 1, help="Random seed; equal seeds give equal results.")
-]
-Dtype = Annotated[str, typer.Option(help="auto (as the data: float64), float64 or float32.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no notes and no progress.")]
-Method = Annotated[
-    str, typer.Option("--method", "-m", help="Method; `jaxfs methods` lists them all.")
-]
+Seed = Annotated[int, Option(min=0, max=2**32 - 1, help="Equal seeds give equal results.")]
+Dtype = Annotated[str, Option(help="auto (as the data: float64), float64 or float32.")]
+Json = Annotated[bool, Option("--json", help="Print JSON, and nothing else, to stdout.")]
+Force = Annotated[bool, Option("--force", help="Overwrite existing files.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress.")]
+Method = Annotated[str, Option("--method", "-m", help="Method; `jaxfs methods` lists them all.")]
 Options = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", "-o", metavar="NAME=VALUE", help="Option of the method; may be repeated."
-    ),
+    Option("--option", "-o", metavar="NAME=VALUE", help="Option of the method; repeatable."),
 ]
 Solver = Annotated[
-    str | None, typer.Option(help="auto, exact or lowrank, for methods with solvers (manifest).")
+    str | None, Option(help="auto, exact or lowrank, for methods with solvers (manifest).")
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="Write the selected columns and the target as .csv or .tsv.")
+    Path | None, Option(help="Write the selected columns and the target as .csv or .tsv.")
 ]
 Raw = Annotated[
-    bool, typer.Option("--raw", help="Do not escape text in --out that looks like a formula.")
+    bool, Option("--raw", help="Do not escape text in --out that looks like a formula.")
 ]
-Plot = Annotated[Path | None, typer.Option(help="Draw the scores: .png, .svg, .pdf or .jpg.")]
-ReportPath = Annotated[Path | None, typer.Option("--report", help="Write an .html report.")]
-Resamples = Annotated[
-    int | None,
-    typer.Option(
-        min=0, max=10_000, help="Measure the stability of the selection: repeat it on this many "
-        "resamples of 80% of the rows. Default: 10 with --report, else 0.",
-    ),
-]  # fmt: skip
+Plot = Annotated[Path | None, Option(help="Draw the scores: .png, .svg, .pdf or .jpg.")]
+ReportPath = Annotated[Path | None, Option("--report", help="Write an .html report.")]
+_RESAMPLES = (
+    "Measure the stability of the selection: repeat it on this many resamples of 80% of the rows. "
+    "Default: 10 with --report, else 0."
+)
+Resamples = Annotated[int | None, Option(min=0, max=10_000, help=_RESAMPLES)]
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
@@ -131,9 +107,8 @@ def _user_error(error: Exception) -> str | None:
     if isinstance(error, OSError):
         where = error.filename or "standard output"  # whose errors have no file name
         return f"{where}: {error.strerror or error}"
-    missing_extra = isinstance(error, ModuleNotFoundError)
     out_of_memory = str(error).startswith("RESOURCE_EXHAUSTED")  # in the words of XLA
-    known = isinstance(error, Refusal) or missing_extra or out_of_memory
+    known = isinstance(error, (Refusal, ModuleNotFoundError)) or out_of_memory
     return str(error) if known else None
 
 
@@ -141,16 +116,14 @@ def command_line(context: typer.Context) -> str:
     """Return the command that repeats a run: what the user gave, the method, `-k` and the seed."""
     parts = ["jaxfs", str(context.info_name)]
     for parameter in context.command.params:
-        name, value = str(parameter.name), context.params.get(str(parameter.name))
-        source = context.get_parameter_source(name)
-        default = source is None or source.name.startswith("DEFAULT")
-        if name in ("out", "raw", "plot", "json", "force", "quiet"):
+        name = str(parameter.name)
+        value, source = context.params[name], str(context.get_parameter_source(name))
+        given = name in ("method", "k", "seed") or "DEFAULT" not in source
+        if not given or name in ("out", "raw", "plot", "json", "force", "quiet"):
             continue
-        if default and name not in ("method", "k", "seed"):
-            continue
+        flag = [parameter.opts[0]] if parameter.param_type_name == "option" else []
         for item in value if isinstance(value, (list, tuple)) else [value]:
-            flags = [parameter.opts[0]] if parameter.param_type_name == "option" else []
-            parts += flags if item is True else [*flags, str(item)]
+            parts += flag if item is True else [*flag, str(item)]
     return shlex.join(parts)
 
 

@@ -8,18 +8,20 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jaxfs.cli._answer import Answer, class_name
-from jaxfs.cli._compare import Comparison
 from jaxfs.cli._request import Request, make_estimator, parameters
 from jaxfs.cli.tables._columns import Refusal, printable, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators._catalogue import METHODS, Method
+from jaxfs.estimators import METHODS, Method
+
+if TYPE_CHECKING:
+    from jaxfs.cli._compare import Comparison
 
 #: Accepted file name endings of tables, pictures and reports.
 TABLES, PICTURES, PAGES = (".csv", ".tsv"), (".png", ".svg", ".pdf", ".jpg"), (".html", ".htm")
@@ -33,23 +35,15 @@ _SHOWN = 50
 pending: dict[Path, Path] = {}
 
 
-# ---- The terminal -------------------------------------------------------------------------------
-
-
 def print_grid(
-    title: str,
-    headings: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    left: Sequence[str],
-    caption: str | None = None,
+    title: str, headings: list[str], rows: list[list[str]], left: list[str], caption: str = ""
 ) -> None:
     """Print a table to stdout; the columns named in `left` are text, the others numbers."""
     from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
 
-    grid = Grid(title=title, caption=caption)
+    grid = Grid(title=title, caption=caption or None)
     for heading in headings:
         grid.add_column(heading, justify="left" if heading in left else "right", overflow="fold")
     for row in rows:
@@ -70,40 +64,34 @@ def print_selection(table: Table, answer: Answer) -> None:
         share = [] if often is None else [f"{float(often[j]):.0%}"]
         rows.append([str(place), printable(table.names[j]), _number(answer.scores[j]), *share])
     (n, d), k = table.values.shape, len(answer.order)
-    print_grid(
-        f"{k} of {d} features of {n} rows by {answer.method.name}",
-        ["rank", "feature", "score", *(["selected in resamples"] if often is not None else [])],
-        rows,
-        left=["feature"],
-        caption=f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else None,
-    )
+    title = f"{k} of {d} features of {n} rows by {answer.method.name}"
+    headings = ["rank", "feature", "score", *([] if often is None else ["selected in resamples"])]
+    caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
+    print_grid(title, headings, rows, ["feature"], caption)
 
 
-def print_comparison(result: Comparison) -> None:
-    """Print the rows of a comparison."""
-    measure = [result.measure] if result.measure else []
+def print_comparison(result: "Comparison") -> None:
+    """Print the methods and baselines of a comparison."""
+    measure = [] if result.measure is None else [result.measure]
     others = list(result.overlap) if len(result.overlap) > 1 else []
     rows = []
-    for row in result.rows:
-        cells = [row.name, _number(row.number)]
-        if row.accuracies is not None:
-            cells.append(f"{row.accuracies.mean():.3f} ± {row.accuracies.std(ddof=1):.3f}")
+    for row in result.methods:
         shares = result.overlap.get(row.name, {})
+        cells = [row.name, _number(row.features)]
+        if row.by_fold is not None:
+            cells.append(f"{row.mean:.3f} ± {np.std(row.by_fold, ddof=1):.3f}")
         cells += [_number(row.stability), *(_number(shares.get(name), ".2f") for name in others)]
         rows.append([*cells, _number(row.seconds, ".1f")])
-    overlap = [f"overlap\n{name}" for name in others]
-    print_grid(
-        f"{result.folds} folds; features selected from the training rows of each",
-        ["method", "features", *measure, "stability", *overlap, "seconds"],
-        rows,
-        left=["method"],
-    )
+    headings = ["method", "features", *measure, "stability"]
+    headings += [*(f"overlap\n{name}" for name in others), "seconds"]
+    title = f"{result.folds} folds; features selected from the training rows of each"
+    print_grid(title, headings, rows, left=["method"])
 
 
 def print_methods() -> None:
     """Print all methods with their targets and summaries."""
     headings = ["method", "target", "what it finds"]
-    rows = [(method.name, method.targets, method.summary) for method in METHODS.values()]
+    rows = [[method.name, method.targets, method.summary] for method in METHODS.values()]
     print_grid("Methods; `jaxfs methods NAME` shows details", headings, rows, left=headings)
 
 
@@ -113,12 +101,9 @@ def print_method(method: Method) -> None:
     print(f"{method.name}: {method.summary}")
     print(f"Target: {target[method.targets]}.")
     print("Options (--option name=value) and their defaults:")
-    for name, value in method_options(method).items():
+    for name, value in method_json(method)["options"].items():
         print(f"  {name} = {value}")
     print("\n" + (method.estimator().__doc__ or "").split(">>>")[0].strip())
-
-
-# ---- JSON ---------------------------------------------------------------------------------------
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -129,17 +114,15 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 def _plain(value: Any) -> Any:
     """Return a value that JSON can hold; infinities and other objects become words."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (Sequence, np.ndarray)):
+    if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return printable(value, 200)
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    known = value is None or isinstance(value, (bool, int, float, str))
+    return value if known else printable(value, 200)
 
 
 def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
@@ -168,45 +151,13 @@ def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
     }
 
 
-def comparison_json(result: Comparison) -> dict[str, Any]:
-    """Return a comparison for programs."""
-    methods = [
-        {
-            "name": row.name,
-            "features": row.number,
-            "mean": None if row.accuracies is None else row.accuracies.mean(),
-            "by_fold": row.accuracies,
-            "stability": row.stability,
-            "seconds": row.seconds,
-        }
-        for row in result.rows
-    ]
-    measure = result.measure or None
-    found = {"measure": measure, "folds": result.folds, "methods": methods}
-    return found | {"overlap": result.overlap, "notes": result.notes}
-
-
-def methods_json() -> dict[str, Any]:
-    """Return all methods with their targets, summaries and options."""
-    return {
-        name: {
-            "targets": method.targets,
-            "supervised": method.supervised,
-            "summary": method.summary,
-            "options": method_options(method),
-        }
-        for name, method in METHODS.items()
-    }
-
-
-def method_options(method: Method) -> dict[str, Any]:
-    """Return the options of a method with their defaults."""
+def method_json(method: Method) -> dict[str, Any]:
+    """Return a method for programs: its target, its summary, its options with their defaults."""
     hidden = {"n_features_to_select", "verbose", *getattr(method.estimator, "keywords", {})}
     found = parameters(make_estimator(Request(method.name)))
-    return {n: _plain(v) for n, v in found.items() if n.rpartition("__")[2] not in hidden}
-
-
-# ---- Files --------------------------------------------------------------------------------------
+    options = {n: _plain(v) for n, v in found.items() if n.rpartition("__")[2] not in hidden}
+    described = {"targets": method.targets, "supervised": method.supervised}
+    return described | {"summary": method.summary, "options": options}
 
 
 def check_outputs(
@@ -269,7 +220,12 @@ def staged(*, force: bool) -> Iterator[Callable[[Path], Path]]:
         for final in pending.values():
             _check_absent(final, force)
         for part, final in pending.items():
-            _place(part, final, force)
+            if not force:
+                with contextlib.suppress(OSError):  # on file systems without links
+                    os.link(part, final)  # unlike a rename, fails if the file exists by now
+                    continue
+                _check_absent(final, force)
+            part.replace(final)
     except OSError as error:  # which often has no file name
         reason = error.strerror or error
         raise Refusal(f"'{printable(final, 500)}' cannot be written: {reason}") from error
@@ -278,17 +234,6 @@ def staged(*, force: bool) -> Iterator[Callable[[Path], Path]]:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
         pending.clear()
-
-
-def _place(part: Path, final: Path, force: bool) -> None:
-    """Give a temporary file its final name."""
-    if not force:
-        try:
-            os.link(part, final)  # fails if the file exists by now, unlike a rename
-            return
-        except OSError:  # also where the file system has no links
-            _check_absent(final, force)
-    part.replace(final)
 
 
 def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool = False) -> None:

@@ -1,12 +1,13 @@
 """The picture and the report of a selection."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jaxfs import plot
-from jaxfs.cli._answer import Answer, labels
+from jaxfs.cli._answer import Answer
 from jaxfs.cli._request import Request
 from jaxfs.cli.report import _page
 from jaxfs.cli.tables._columns import printable
@@ -51,42 +52,26 @@ def write_plot(path: Path, table: Table, answer: Answer) -> None:
     figure.savefig(path, dpi=150)
 
 
-def write_report(
-    path: Path, source: Path, table: Table, answer: Answer, request: Request, command: str
-) -> None:
-    """Write the HTML report of a selection; `source` is the file of the table."""
-    n, d = table.values.shape
-    shown, stability = min(_SHOWN, len(answer.order)), answer.stability
+def report(table: Table, answer: Answer, request: Request, source: str, command: str) -> str:
+    """Return the HTML report of a selection.
+
+    `source`: the file of the table. `command`: the command that repeats the run.
+    """
+    shown = min(_SHOWN, len(answer.order))
     alt = f"Bar chart of the scores of the first {shown} features"
     pictures = [_page.picture(_draw_scores, table, answer, title="Scores", alt=alt)]
-    if stability is not None:
-        pictures.append(
-            _page.picture(
-                plot.rank_intervals,
-                stability,
-                [printable(name) for name in table.names],
-                num_shown=shown,
-                title="Ranks in resamples",
-                alt="Mean ranks of the features in the resamples, with their standard deviations",
-            )
-        )
-    report = _page.Report(
-        source=str(source),
-        num_samples=n,
-        num_features=d,
-        dtype=request.dtype if request.dtype != "auto" else "float64",
-        target=table.target_name,
-        classes=labels(table, answer.method.targets, answer.method.name)[1],
-        imputed=table.imputed,
-        method=answer.method.name,
-        description=answer.method.summary,
-        parameters=answer.parameters,
-        features=_page.ranked_features(answer.scores, table.names, answer.order, stability),
-        stability=stability,
+    if answer.stability is not None:
+        names = [printable(name) for name in table.names]
+        title = "Ranks in resamples"
+        alt = "Mean ranks of the features in the resamples, with their standard deviations"
+        draw = functools.partial(plot.rank_intervals, num_shown=shown)
+        pictures.append(_page.picture(draw, answer.stability, names, title=title, alt=alt))
+    return _page.template().render(
+        source=source,
+        table=table,
+        answer=answer,
+        request=request,
         pictures=pictures,
-        warnings=[*table.notes, *answer.notes],
         command=command,
-        seed=request.seed,
         versions=_page.versions(),
     )
-    path.write_text(_page.render(report), encoding="utf-8", newline="\n")

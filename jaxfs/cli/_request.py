@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from jaxfs._types import variant
 from jaxfs.cli.tables._columns import Refusal, listed, quote
-from jaxfs.estimators._catalogue import METHODS, Method
+from jaxfs.estimators import METHODS, Method
 
 #: Types of options, as error messages call them.
 _TYPES = {
