@@ -26,6 +26,9 @@ _CLASSES = 20
 #: Fraction of every class in a resample.
 _FRACTION = 0.8
 
+#: The target, the number of rows of each class, and notes.
+Labels = tuple[np.ndarray | None, dict[str, int], list[str]]
+
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
@@ -73,9 +76,7 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     return Answer(method, found, order, scores, seconds, tuple(notes), classes, stability)
 
 
-def labels(
-    table: Table, targets: str, name: str
-) -> tuple[np.ndarray | None, dict[str, int], list[str]]:
+def labels(table: Table, targets: str, name: str) -> Labels:
     """Return the target as the method `name` needs it, the rows of each class, and notes.
 
     `targets`: "classes", which become codes 0, 1, …; "numbers"; or "none".

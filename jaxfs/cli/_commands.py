@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from jaxfs.cli import _options as A
+from jaxfs.cli import _options
 from jaxfs.cli._options import EPILOG, command_line, guarded, use_cache
 from jaxfs.cli.tables._columns import Refusal, printable
 from jaxfs.cli.tables._table import Table, read_table
@@ -20,13 +20,10 @@ _COMPARED = 10
 #: Default of --max-gb.
 _MAX_GB = 2.0
 
-# The commands import modules that need scikit-learn: `jaxfs --help` does not wait for it.
+# Each command imports the modules that need scikit-learn: `jaxfs --help` does not wait for it.
 
 app = typer.Typer(
-    epilog=EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    epilog=EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
 
 
@@ -47,29 +44,29 @@ def _read(context: typer.Context) -> Table:
 @guarded
 def select(
     context: typer.Context,
-    table: A.TablePath,
-    target: A.Target = None,
-    method: A.Method = "manifest",
-    k: A.Number = "auto",
-    out: A.Out = None,
-    raw: A.Raw = False,
-    plot: A.Plot = None,
-    report: A.ReportPath = None,
-    json: A.Json = False,
-    drop: A.Drop = None,
-    impute: A.Impute = None,
-    header: A.Header = "auto",
-    delimiter: A.Delimiter = "auto",
-    decimal: A.Decimal = "auto",
-    max_gb: A.MaxGB = _MAX_GB,
-    standardize: A.Standardize = False,
-    seed: A.Seed = 0,
-    resamples: A.Resamples = None,
-    dtype: A.Dtype = "auto",
-    solver: A.Solver = None,
-    option: A.Options = None,
-    force: A.Force = False,
-    quiet: A.Quiet = False,
+    table: _options.TablePath,
+    target: _options.Target = None,
+    method: _options.Method = "manifest",
+    k: _options.Number = "auto",
+    out: _options.Out = None,
+    raw: _options.Raw = False,
+    plot: _options.Plot = None,
+    report: _options.ReportPath = None,
+    json: _options.Json = False,
+    drop: _options.Drop = None,
+    impute: _options.Impute = None,
+    header: _options.Header = "auto",
+    delimiter: _options.Delimiter = "auto",
+    decimal: _options.Decimal = "auto",
+    max_gb: _options.MaxGB = _MAX_GB,
+    standardize: _options.Standardize = False,
+    seed: _options.Seed = 0,
+    resamples: _options.Resamples = None,
+    dtype: _options.Dtype = "auto",
+    solver: _options.Solver = None,
+    option: _options.Options = None,
+    force: _options.Force = False,
+    quiet: _options.Quiet = False,
 ) -> None:
     """Select features of a table, and print them with their scores, the best first.
 
@@ -122,24 +119,24 @@ def select(
 @guarded
 def compare(
     context: typer.Context,
-    table: A.TablePath,
-    target: A.Target = None,
+    table: _options.TablePath,
+    target: _options.Target = None,
     methods: Annotated[
         str, typer.Option("--methods", "-m", help="Names of methods, separated by commas.")
     ] = "manifest,relieff,gc",
-    k: A.NumberOrTen = None,
+    k: _options.NumberOrTen = None,
     folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
-    json: A.Json = False,
-    drop: A.Drop = None,
-    impute: A.Impute = None,
-    header: A.Header = "auto",
-    delimiter: A.Delimiter = "auto",
-    decimal: A.Decimal = "auto",
-    max_gb: A.MaxGB = _MAX_GB,
-    standardize: A.Standardize = False,
-    seed: A.Seed = 0,
-    dtype: A.Dtype = "auto",
-    quiet: A.Quiet = False,
+    json: _options.Json = False,
+    drop: _options.Drop = None,
+    impute: _options.Impute = None,
+    header: _options.Header = "auto",
+    delimiter: _options.Delimiter = "auto",
+    decimal: _options.Decimal = "auto",
+    max_gb: _options.MaxGB = _MAX_GB,
+    standardize: _options.Standardize = False,
+    seed: _options.Seed = 0,
+    dtype: _options.Dtype = "auto",
+    quiet: _options.Quiet = False,
 ) -> None:
     """Compare methods on one table: accuracy in cross-validation, stability, overlap.
 
@@ -180,7 +177,7 @@ def compare(
 @guarded
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show the details of one method.")] = None,
-    json: A.Json = False,
+    json: _options.Json = False,
 ) -> None:
     """List the methods: their purpose, the target that they need, their options."""
     from jaxfs.cli import _output
@@ -204,8 +201,8 @@ def demo(
     data: Annotated[
         Path | None, typer.Option(help="Also write the data, as .csv or .tsv, to try commands on.")
     ] = None,
-    force: A.Force = False,
-    seed: A.Seed = 0,
+    force: _options.Force = False,
+    seed: _options.Seed = 0,
 ) -> None:
     """Rank and draw the pixels that distinguish a handwritten 4 from a 9."""
     from jaxfs.cli import _answer, _demo, _output, _pictures

@@ -1,4 +1,4 @@
-"""Compares methods on one table: accuracy by cross-validation, stability and overlap.
+"""The comparison of methods on one table: accuracy in cross-validation, stability and overlap.
 
 Every fold selects features from its training rows only.
 """
@@ -23,9 +23,8 @@ from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import Method, _progress
 
-#: Number of random selections per fold, the baseline.
+#: Number of random baselines per fold.
 _DRAWS = 5
-
 #: The training rows and the test rows of a fold.
 _Fold = tuple[np.ndarray, np.ndarray]
 
@@ -74,10 +73,8 @@ def compare(
         raise Refusal("methods for classes and methods for numbers cannot be compared")
     y, classes, notes = _target(table, methods)
     parts = _folds(len(table.values), y, classes, folds, seed)
-    model = make_pipeline(
-        StandardScaler(), LogisticRegression(max_iter=1000) if classes else Ridge()
-    )
-    accuracy = functools.partial(_accuracy, model, y)
+    regression = LogisticRegression(max_iter=1000) if classes else Ridge()
+    accuracy = functools.partial(_accuracy, make_pipeline(StandardScaler(), regression), y)
     if table.gaps is not None:
         notes.append("each fold replaces missing values by the medians of its training rows")
     rows, chosen = [], {}
@@ -106,7 +103,7 @@ def compare(
     return Comparison(measure, folds, rows, overlap, list(dict.fromkeys(notes)))
 
 
-def _target(table: Table, methods: Sequence[Method]) -> Any:
+def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
     """Return the labels for the methods or, if all are unsupervised, for the model alone."""
     for method in methods:
         if method.supervised:
@@ -153,7 +150,7 @@ def _accuracy(model: Any, y: Any, values: np.ndarray, train: np.ndarray, test: n
 def _baselines(
     accuracy: Callable[..., float], table: Table, folds: list[_Fold], rows: list[Any], seed: int
 ) -> list[ComparisonRow]:
-    """Return the rows of all features, and of random features of the methods' mean number."""
+    """Return the rows of all features, and of random features, as many as methods select."""
     d = table.values.shape[1]
     k = min(d, max(1, round(sum(row.features for row in rows) / len(rows))))
     rng = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import platformdirs
 import typer
 from typer import Argument, Option
@@ -138,8 +139,6 @@ def cache_folder() -> Path | None:
 
 def use_cache() -> None:
     """Keep compiled programs between runs, unless JAX already has a cache folder."""
-    import jax
-
     folder = cache_folder()
     if folder is None or os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return

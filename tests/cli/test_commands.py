@@ -1,10 +1,12 @@
-"""The command in process: answers, files, exit codes, and one line for every mistake."""
+"""The commands: their answers, files and exit codes, and one line for every user error."""
 
 import csv
 import dataclasses
+import html
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,7 +32,7 @@ ROWS, FEATURES = 30, 6
 
 @pytest.fixture(scope="module", autouse=True)
 def no_cache():
-    """The cache is a setting of the whole process: tests leave it alone."""
+    """The cache is a setting of the whole process, which tests must not change."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAXFS_CACHE_DIR", "off")
         yield
@@ -38,7 +40,7 @@ def no_cache():
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """Features c and e tell the classes apart, the others are noise."""
+    """Features c and e separate the classes, the others are noise."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(ROWS, FEATURES))
     labels = np.arange(ROWS) % 2
@@ -64,8 +66,8 @@ def test_scores_that_all_tie_are_noted(tmp_path):
     assert "gives all 2 features the same score" in result.stderr
 
 
-def test_features_that_no_resample_chooses_are_noted(tmp_path):
-    """mRMR of three values: a correlation of exactly 0 with the first does not last."""
+def test_features_that_no_resample_selects_are_noted(tmp_path):
+    """mRMR of three values: a correlation of exactly 0 with the first feature is not stable."""
     rng = np.random.default_rng(0)
     kind = np.arange(60) % 3
     values = rng.normal(size=(60, 80))
@@ -88,7 +90,7 @@ def test_features_that_no_resample_chooses_are_noted(tmp_path):
 
 
 def refused(*arguments):
-    """The one line that a mistake is answered with."""
+    """Return the error line of a command that must fail with exit code 2."""
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -131,12 +133,42 @@ def test_select_prints_and_writes(table, tmp_path):
     repeated = f"--target kind --method anova -k 2 --report {page} --impute median --seed 0"
     assert f"{repeated} --resamples 3<" in text
     assert "Missing values that were imputed" in text
-    # Nothing is overwritten unless told to, and what stands there is left as it is.
+    # Without --force nothing is overwritten.
     before = out.read_bytes()
     assert "--force" in refused(*command[:-1], 1, "--out", out)
     assert out.read_bytes() == before
     assert run(*command[:-1], 1, "--out", out, "--force").exit_code == 0
     assert out.read_text().splitlines()[0] == "c,kind"
+
+
+def test_the_command_in_the_report_repeats_the_run(table, tmp_path):
+    page = tmp_path / "a page.html"
+    options = ("-m", "variance", "-k", 2, "-d", "kind", "-d", "a", "--standardize", "-q")
+    options += ("--option", "dtype=float32", "--seed", 5, "--resamples", 2)
+    assert run("select", table, *options, "--report", page).exit_code == 0
+    first = page.read_text(encoding="utf-8")
+    command = html.unescape(re.search("<code><bdi>(jaxfs .*)</bdi>", first)[1])
+    _, *words = shlex.split(command)
+    assert words.count("--drop") == 2
+    assert "--quiet" not in words
+    assert run(*words, "--force").exit_code == 0
+    assert page.read_text(encoding="utf-8") == first
+
+
+def test_resamples_keep_two_rows_of_every_class():
+    """ReliefF refuses a class of one row."""
+    rng = np.random.default_rng(0)
+    data = Table(list("abc"), rng.normal(size=(12, 3)), np.array([0.0] * 10 + [1] * 2), "y")
+    answer = _answer.choose(data, _request.Request("relieff", k=2), 3)
+    assert answer.stability.indices.shape == (3, 2)
+    assert float(np.sum(answer.stability.frequencies)) == pytest.approx(2)
+
+
+@pytest.mark.parametrize("package", ["matplotlib.figure", "jinja2"])
+def test_missing_packages_are_named_before_the_work(table, tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    command = ("select", table, "-t", "nothing", "-m", "anova", "--report", tmp_path / "r.html")
+    assert package.split(".")[0] in refused(*command).lower()
 
 
 def test_json_is_all_of_stdout_and_repeats(table):
@@ -159,12 +191,12 @@ def test_json_is_all_of_stdout_and_repeats(table):
 def test_unsupervised_methods_need_no_target(table):
     result = run("select", table, "--drop", "kind", "-m", "variance", "-k", 1, "--json")
     assert [item["name"] for item in json.loads(result.stdout)["selected"]] == ["c"]
-    # Columns are counted as in the file, and so as --drop counts them.
+    # Columns are counted as in the file, as --drop counts them.
     result = run("select", table, "-d", "kind", "-d", 1, "-m", "variance", "-k", 1, "--json")
     assert [item["column"] for item in json.loads(result.stdout)["selected"]] == [3]
 
 
-def test_constant_features_and_many_classes_are_told_of():
+def test_constant_features_and_many_classes_are_noted():
     values = np.random.default_rng(0).normal(size=(ROWS, FEATURES))
     values[:, 1] = 7
     data = Table(list("abcdef"), values)
@@ -179,14 +211,14 @@ def test_constant_features_and_many_classes_are_told_of():
     assert "each of the 25 values of 'y'" in notes[0]
 
 
-def test_units_are_told_of_where_they_matter():
+def test_units_are_noted_where_they_matter():
     values = np.array([[1.0, 1000], [2, 5000]])
     for name, matters in (("gkl", True), ("combined", True), ("gc", False), ("ssfs", False)):
         assert bool(_answer._note_units(values, METHODS[name])) == matters
 
 
 def test_compare_chooses_within_the_folds(tmp_path):
-    """On noise the accuracy is that of chance; had all rows been seen, it would be near 1."""
+    """On noise the accuracy is near chance; a selection from all rows would be near 1."""
     rng = np.random.default_rng(1)
     values = rng.normal(size=(40, 300))
     path = tmp_path / "noise.npz"
@@ -329,7 +361,7 @@ def test_memory_may_be_out_anywhere(table, monkeypatch):
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_words_that_spreadsheets_would_run(tmp_path, raw):
-    """Words get an apostrophe; numbers, negative ones too, stay numbers."""
+    """Text gets an apostrophe; numbers, including negative ones, stay numbers."""
     path, out = tmp_path / "t.csv", tmp_path / "o.tsv"
     rows = [["=A1", "-2.5", "-1", "@u"], ["x=1", "3", "5", "-1"]]
     rows += [["-7", "-4", "2", "@u"], ["\rr", "8", "-9", "-1"]]
@@ -356,7 +388,7 @@ def test_words_that_spreadsheets_would_run(tmp_path, raw):
     ]
 
 
-def test_a_full_disk_is_told_with_the_file(tmp_path):
+def test_a_full_disk_error_names_the_file(tmp_path):
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     final = tmp_path / "o.csv"
@@ -374,7 +406,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path):
 
 
 def loaded(process, folder):
-    """Whether JAX is being imported, which takes a second more."""
+    """Whether JAX is being imported."""
     return "jaxlib" in Path(f"/proc/{process.pid}/maps").read_text()
 
 

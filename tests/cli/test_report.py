@@ -1,4 +1,4 @@
-"""The report is one file that any browser can open, whatever the names in it."""
+"""The report is one file that any browser can open, with any names in it."""
 
 import functools
 import os
@@ -33,7 +33,7 @@ VOID = {"meta", "img"}
 
 
 class Page(HTMLParser):
-    """What is in a page, after a check that whatever opens also closes."""
+    """The tags and texts of a page; checks that every tag that opens also closes."""
 
     def __init__(self, source: str):
         super().__init__()
@@ -72,7 +72,7 @@ def render(content, **changes):
 
 @pytest.fixture(scope="module")
 def report():
-    """Names that would like to be markup, wherever a user's words can go."""
+    """Names that look like markup, in every place for a user's text."""
     d = len(HOSTILE)
     scores, ranks = np.arange(d, 0, -1.0), jnp.arange(1.0, d + 1)
     whole = jnp.asarray(0.9), jnp.asarray(0.01), jnp.asarray([0.8, 1.0])
@@ -107,7 +107,7 @@ def test_page_is_well_formed_and_loads_nothing(report):
         assert set(attributes) <= allowed | {"scope", "alt", "src"}
     assert all(image["src"].startswith("data:image/svg+xml;base64,") for image in page.all("img"))
     assert not re.search(r"https?://|url\(|@import", source)
-    # Whatever was given is there, letter by letter.
+    # Every name is there, unchanged.
     assert [t for t in page.said("bdi") if t in HOSTILE][:5] == HOSTILE[:5]
     assert page.said("title") == [f"{NAME} on {NAME}"]
     assert page.all("img")[0]["alt"] == NAME
@@ -161,7 +161,7 @@ def test_equal_runs_write_equal_bytes_and_large_drawings_are_pixels(report, monk
 
 
 def browse(page: Path, folder: Path) -> tuple[str, list[str]]:
-    """The page as Chromium understood it, what its console said, and `page.png`."""
+    """Return the page as Chromium parsed it, and its console messages; write `page.png`."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         if os.environ.get("JAXFS_REQUIRE_BROWSER"):
@@ -190,7 +190,7 @@ def test_a_browser_shows_the_report_without_complaint(report, tmp_path):
     page = Page(tree)
     assert len(page.all("section")) == 6
     assert len(page.said("title")) == 1
-    # The brightest pixel of the map, a sixth of the image: its picture was really drawn.
+    # The brightest pixel of the map covers a sixth of its picture, so the picture was drawn.
     shown = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
     yellow = np.abs(shown - [254, 232, 56]).max(axis=-1) < 12
     assert np.count_nonzero(yellow) > 5000
