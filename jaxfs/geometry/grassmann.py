@@ -35,6 +35,8 @@ from jaxfs.geometry._common import KarcherMean
 from jaxfs.linalg import _frechet, _lapack, eigh, polar
 from jaxfs.linalg._frechet import SpectralFunction, singular_values
 
+__all__ = ["KarcherMean", "distance", "exp", "geodesic", "log", "mean", "principal_angles"]
+
 
 def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
     """The principal angles between two subspaces, rising, in [0, π/2].
@@ -162,7 +164,7 @@ def log(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b d k"]:
 
 def mean(
     bases: ArrayLike, weights: ArrayLike | None = None, *, max_iterations: int = 200
-) -> KarcherMean:
+) -> KarcherMean[Array]:
     """The subspace that minimises Σ wᵢ distance(M, Gᵢ)²: the zero of Σ wᵢ log(M, Gᵢ).
 
     **Arguments**
@@ -292,7 +294,7 @@ _SINC_ROOT = _from_series(lambda n, t: -0.25 / ((n + 1.5) * (n + 1)))._replace(
 
 
 @functools.partial(jax.jit, static_argnames="max_iterations")
-def _mean(bases: Array, w: Array, max_iterations: int) -> KarcherMean:
+def _mean(bases: Array, w: Array, max_iterations: int) -> KarcherMean[Array]:
     one = functools.partial(_mean_of_one, max_iterations=max_iterations)
     return KarcherMean(*jnp.vectorize(one, signature="(m,d,k),(m)->(d,k),(),(),()")(bases, w))
 

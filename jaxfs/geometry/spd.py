@@ -30,6 +30,8 @@ from jaxfs.linalg import _frechet, _lapack, eigh, expm, logm
 from jaxfs.linalg._divided_differences import EXP, HALF_WAY, LOG, POWER
 from jaxfs.linalg._lapack import solve_triangular
 
+__all__ = ["KarcherMean", "difference", "distance", "exp", "geodesic", "inner", "log", "mean"]
+
 METRICS = ("affine", "logeuclid")
 
 
@@ -202,7 +204,7 @@ def mean(
     *,
     metric: str = "affine",
     max_iterations: int | None = None,
-) -> KarcherMean:
+) -> KarcherMean[Array]:
     """The matrix M that minimises Σ wᵢ distance(M, Kᵢ)²: the geometric mean.
 
     Affine: the zero of Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ), M = L Lᵀ, by M ← L exp(θ Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ)) Lᵀ.
@@ -308,7 +310,7 @@ def _logeuclid_mean(k: Float[Array, "m d d"], w: Float[Array, "m"]) -> Float[Arr
 
 
 @functools.partial(jax.jit, static_argnames="max_iterations")
-def _affine_mean(mats: Array, w: Array, max_iterations: int) -> KarcherMean:
+def _affine_mean(mats: Array, w: Array, max_iterations: int) -> KarcherMean[Array]:
     one = functools.partial(_affine_mean_of_one, max_iterations=max_iterations)
     return KarcherMean(*jnp.vectorize(one, signature="(m,d,d),(m)->(d,d),(),(),()")(mats, w))
 

@@ -28,6 +28,20 @@ from jaxfs.geometry import _common, grassmann, spd
 from jaxfs.geometry._common import KarcherMean
 from jaxfs.linalg import _frechet, absm, eigh, leading_eigenspace
 
+__all__ = [
+    "KarcherMean",
+    "SPSD",
+    "Tangent",
+    "absm_diagonal",
+    "difference",
+    "factor",
+    "geodesic",
+    "log",
+    "mean",
+    "rank",
+    "to_matrix",
+]
+
 
 class SPSD(NamedTuple):
     """The matrix `basis @ core @ basis.T`, of rank k at most.
@@ -175,7 +189,7 @@ def absm_diagonal(s: Tangent) -> Float[Array, "*b d"]:
 
 def mean(
     points: SPSD, weights: ArrayLike | None = None, *, max_iterations: int = 200
-) -> KarcherMean:
+) -> KarcherMean[SPSD]:
     """The mean of many: of the subspaces first, then of the cores in bases turned towards it.
 
     G = the Grassmann mean of the Gᵢ; P = the SPD mean of Qᵢ Pᵢ Qᵢᵀ, Qᵢ = polar(Gᵀ Gᵢ).
