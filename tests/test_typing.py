@@ -19,7 +19,14 @@ def test_results_have_types(tmp_path):
     pytest.importorskip("mypy")
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent"),
+            *(
+                sys.executable,
+                "-m",
+                "mypy",
+                "--strict",
+                "--config-file=",
+                "--follow-imports=silent",
+            ),
             *(f"--cache-dir={tmp_path}", "tests/typing_script.py"),
         ],
         cwd=ROOT,
@@ -37,7 +44,9 @@ def public_modules() -> list[str]:
     """Modules without an underscore in their path, except the command and a folder of folders."""
     paths = [path.relative_to(ROOT).with_suffix("") for path in PACKAGE.rglob("*.py")]
     names = [".".join(path.parts).removesuffix(".__init__") for path in sorted(paths)]
-    return [n for n in names if not ("._" in n or n.startswith("jaxfs.cli") or n == "jaxfs.methods")]
+    return [
+        n for n in names if not ("._" in n or n.startswith("jaxfs.cli") or n == "jaxfs.methods")
+    ]
 
 
 @pytest.mark.parametrize("name", public_modules())
