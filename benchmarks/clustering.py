@@ -30,7 +30,7 @@ def accuracies(x, y, order) -> np.ndarray:
 
 
 def random_accuracies(x, y) -> np.ndarray:
-    """Accuracies (counts, runs) of features drawn separately for every count: the paper's baseline."""
+    """Accuracies (counts, runs) of random features, drawn separately for every count."""
     orders = [np.random.default_rng(c).permutation(x.shape[1]) for c in FEATURE_COUNTS]
     return subset_accuracies(x, y, [o[:c] for o, c in zip(orders, FEATURE_COUNTS, strict=True)])
 
@@ -73,7 +73,7 @@ class Summary(NamedTuple):
 
 
 def summary(table: np.ndarray) -> Summary:
-    """Summary of accuracies (counts, runs), or (1, runs) if the features do not depend on a count."""
+    """Summary of accuracies (counts, runs); (1, runs) if the features do not depend on a count."""
     table = 100 * table
     i = int(np.argmax(table.mean(axis=1)))
     per_run = table.mean(axis=0)
@@ -89,7 +89,7 @@ def summary(table: np.ndarray) -> Summary:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """Mean rank of each method from accuracies (methods, sets); 1 is best, ties share their ranks."""
+    """Mean rank of each method from accuracies (methods, sets); 1 is best, ties share ranks."""
     above = (values[None] > values[:, None]).sum(axis=1)
     tied = (values[None] == values[:, None]).sum(axis=1)
     return (above + 0.5 * (tied + 1)).mean(axis=1)

@@ -22,7 +22,7 @@ Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def by_labels(x, y, **options):
-    """ManiFeSt score of two labelled classes, given as weights so that all splits have one shape."""
+    """ManiFeSt score of two labelled classes, as weights, so that all splits have one shape."""
     w1, w2 = (y == 0).astype(x.dtype), (y == 1).astype(x.dtype)
     return jaxfs.manifest_score(x, x, weights1=w1, weights2=w2, **options)
 
@@ -44,7 +44,7 @@ GRID = {"svc__C": [1, 8, 64], "svc__gamma": [2.0**-8, 2.0**-6, 2.0**-4, 2.0**-2]
 
 
 def tuned_svm(grid: dict[str, list] = GRID):
-    """An RBF-SVM with C and γ chosen by 3-fold cross-validation on the data that it is fitted to."""
+    """An RBF-SVM with C and γ chosen by 3-fold cross-validation on its training data."""
     return GridSearchCV(svm(), grid, cv=3, n_jobs=-1)
 
 
@@ -102,7 +102,8 @@ def tuned(scores: Sequence[Score], x, y, few, k: int, *, model=None, folds: int 
 
     The scores see only the training samples `few`. The classifier is cross-validated on all of `x`
     and `y`, the training set. Test samples and the true features are never used. The features are
-    not selected again in the folds, so that the compared accuracies are optimistic for all settings.
+    not selected again in the folds, so that the compared accuracies are optimistic for all
+    settings.
     """
     tops = [top(score(x[few], y[few]), k) for score in scores]
     if len(tops) == 1:

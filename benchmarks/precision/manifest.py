@@ -4,12 +4,14 @@
 
 Claims, relative to the top score:
 
-- float64 is within 1e-9 of Algorithm 1 as printed (NumPy, float64) with a ridge of 1e-3 and 1e-2. If
-  the algorithm itself changes more when its kernels are rounded differently, that change is allowed.
+- float64 is within 1e-9 of Algorithm 1 as printed (NumPy, float64) with a ridge of 1e-3 and 1e-2.
+  If the algorithm itself changes more when its kernels are rounded differently, that change is
+  allowed.
 - float32 is within 1e-3 of float64 at the default ridge.
 
-Of data sets with more classes, the first two classes are compared. Data sets with more features than
-MOST FEATURES (default: 6000; literal algorithm: 2000) are reduced to those of largest variance.
+Of data sets with more classes, the first two classes are compared. Data sets with more features
+than MOST FEATURES (default: 6000; literal algorithm: 2000) are reduced to those of largest
+variance.
 """
 
 import sys

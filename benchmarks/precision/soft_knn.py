@@ -4,9 +4,9 @@
 
 Rows of 32 and 500 distances, k of 1, 5 and 15, γ from 10 to 1e-4. The distances are Gamma variates,
 those of Gaussian points in 20 dimensions, numbers that differ by a few per cent, and small integers
-with many ties. Printed is the largest deviation of `soft_knn` in float32 from `soft_knn` of the same
-numbers in float64, in units of the eps of float32. The remaining error is rounding of the logits of
-the plan, whose size is about 1/γ.
+with many ties. Printed is the largest deviation of `soft_knn` in float32 from `soft_knn` of the
+same numbers in float64, in units of the eps of float32. The remaining error is rounding of the
+logits of the plan, whose size is about 1/γ.
 """
 
 import functools

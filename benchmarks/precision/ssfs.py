@@ -2,9 +2,10 @@
 
     JAXFS_DATA=… python -m benchmarks.precision.ssfs [SET …]
 
-float32 is compared with scikit-learn at tol 1e-10 in float64, on the pseudo-labels of real data sets.
-Printed is the largest error of a coefficient relative to the largest coefficient, on all samples and
-on resamples of 95 %. Then both select k of 2k eigenvectors on the same masks (20; 10 on COIL20).
+float32 is compared with scikit-learn at tol 1e-10 in float64, on the pseudo-labels of real data
+sets. Printed is the largest error of a coefficient relative to the largest coefficient, on all
+samples and on resamples of 95 %. Then both select k of 2k eigenvectors on the same masks (20; 10 on
+COIL20).
 """
 
 import sys

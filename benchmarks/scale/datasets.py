@@ -2,11 +2,12 @@
 
     python -m benchmarks.scale.datasets [--picture FILE] [--number 10000]
 
-10 000 data sets of 40 samples (20 per class) and 100 features, in float64 and float32. Two CPU devices
-are at least 1.6 times as fast as the best call on one device. The best call is that of several batch
-sizes, and of one or two BLAS threads, on a tenth of the data sets. The time is at most 1.7 times that
-of a loop of LAPACK's `eigh` over as many 100 × 100 feature kernels. The script also prints how time
-grows with the number of data sets. It uses two virtual devices on two cores: stop other programs.
+10 000 data sets of 40 samples (20 per class) and 100 features, in float64 and float32. Two CPU
+devices are at least 1.6 times as fast as the best call on one device. The best call is that of
+several batch sizes, and of one or two BLAS threads, on a tenth of the data sets. The time is at
+most 1.7 times that of a loop of LAPACK's `eigh` over as many 100 × 100 feature kernels. The script
+also prints how time grows with the number of data sets. It uses two virtual devices on two cores:
+stop other programs.
 """
 
 import argparse
@@ -29,7 +30,7 @@ def problem(number: int, dtype) -> np.ndarray:
 
 
 def loop_of_eigh(number: int, dtype) -> float:
-    """Seconds that SciPy's LAPACK takes for `number` eigh of feature kernels of these data; best of 3.
+    """Seconds of `number` LAPACK `eigh` (SciPy) of feature kernels of these data; best of 3.
 
     The kernels matter: LAPACK is faster on matrices with repeated eigenvalues.
     """

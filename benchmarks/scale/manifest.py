@@ -9,8 +9,8 @@
 - From 10 000 to 100 000 features, time without compilation grows no faster than d^1.2.
 
 The recall depends on the data. With 5 hidden factors and noise of 0.3, 98 of 100 planted features
-were found among 20 000; with noise of 1.0, 38 were found. Of 500 features that share a factor in one
-class only, among 100 000 of pure noise, almost none were found. The defaults were chosen on
+were found among 20 000; with noise of 1.0, 38 were found. Of 500 features that share a factor in
+one class only, among 100 000 of pure noise, almost none were found. The defaults were chosen on
 Prostate-GE too. Each size runs in its own process; times are CPU-seconds.
 """
 

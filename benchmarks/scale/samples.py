@@ -2,12 +2,12 @@
 
     python -m benchmarks.scale.samples [--rows 10000000] [--picture FILE] [--only PART …]
 
-- `streaming`: GC selects 50 of 500 features, 10 classes, 10 million rows (20 GB in float32). The rows
-  are generated in blocks, as if read from a memory-mapped file. At most 2 GB are resident, and the
-  planted features are found. The script also prints how time grows with the rows.
-- `memory`: temporary memory that XLA reserves in addition to the data, for compiled programs that are
-  not run: GC of 1 000 000 × 500 in memory; ReliefF, the k-NN graph, the soft k-NN graph and the graph
-  of SSFS at 50 000 × 1000.
+- `streaming`: GC selects 50 of 500 features, 10 classes, 10 million rows (20 GB in float32). The
+  rows are generated in blocks, as if read from a memory-mapped file. At most 2 GB are resident, and
+  the planted features are found. The script also prints how time grows with the rows.
+- `memory`: temporary memory that XLA reserves in addition to the data, for compiled programs that
+  are not run: GC of 1 000 000 × 500 in memory; ReliefF, the k-NN graph, the soft k-NN graph and the
+  graph of SSFS at 50 000 × 1000.
 
 Each size runs in its own process.
 """

@@ -6,8 +6,9 @@
   × 10 repeats × 8 numbers of pixels, 1920 models of 30 rounds, fitted and tested. It is at least 20
   times as fast as a loop over scikit-learn's `AdaBoostClassifier` of depth-1 trees, on the same
   thresholded pixels. The loop is timed on one repeat of one ranking and extrapolated.
-- The stumps are the same: with `criterion="gini"`, all thresholds and float64, the predictions equal
-  scikit-learn's. This is tested on 400 images of 4 and 9 with random weights, which leave no ties.
+- The stumps are the same: with `criterion="gini"`, all thresholds and float64, the predictions
+  equal scikit-learn's. This is tested on 400 images of 4 and 9 with random weights, which leave no
+  ties.
 
 float32 except for the last claim; compilation is not timed. The rankings are random, which does not
 affect the time.

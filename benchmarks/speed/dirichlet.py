@@ -3,10 +3,10 @@
     python -m benchmarks.speed.dirichlet
 
 Printed are the seconds of the first call, which compiles, and of the second call of
-`fit_dirichlet_selector` on 1000 samples of 500 features, with 20 selected, 500 steps and 4 restarts.
-Then follow the temporary memory of the network's energy and its gradient, compiled for 10 000 samples
-of 500 features with 20 selected, and that of the whole fit for 20 000 samples, without the data, with
-a short run. Bars are ratios to the limits of 60 s and 100 MiB.
+`fit_dirichlet_selector` on 1000 samples of 500 features, with 20 selected, 500 steps and 4
+restarts. Then follow the temporary memory of the network's energy and its gradient, compiled for 10
+000 samples of 500 features with 20 selected, and that of the whole fit for 20 000 samples, without
+the data, with a short run. Bars are ratios to the limits of 60 s and 100 MiB.
 """
 
 import time
@@ -42,7 +42,7 @@ def temporary_mebibytes(n: int, d: int, m: int) -> float:
 
 
 def large(n: int, d: int, **options) -> tuple[float, float]:
-    """Temporary memory of a fit to n samples in MiB, and seconds of 40 steps without compilation."""
+    """Temporary MiB of a fit to n samples, and seconds of 40 steps without compilation."""
 
     def fit(key, x):
         return jaxfs.fit_dirichlet_selector(key, x, 20, num_steps=40, **options).indices

@@ -2,10 +2,10 @@
 
     JAXFS_DATA=… python -m benchmarks.speed.eigh_bordered [LAST SIZE]
 
-Claims: at n = 1000 the update is at least twice as fast as `scipy.linalg.eigh` (float64, one run, best
-of five). When rows are inserted one at a time from 1 to 1000, the errors of the eigenvalues relative
-to ‖A‖₂ and the loss of orthogonality stay below 1e-11. This is tested on a random matrix, the
-(singular) covariance of MNIST's pixels, a matrix of uncoupled blocks, and a matrix with a few
+Claims: at n = 1000 the update is at least twice as fast as `scipy.linalg.eigh` (float64, one run,
+best of five). When rows are inserted one at a time from 1 to 1000, the errors of the eigenvalues
+relative to ‖A‖₂ and the loss of orthogonality stay below 1e-11. This is tested on a random matrix,
+the (singular) covariance of MNIST's pixels, a matrix of uncoupled blocks, and a matrix with a few
 eigenvalues repeated many times. Matrices are padded to the next hundred with uncoupled eigenvalues
 and cropped again, so that ten programs are compiled instead of a thousand.
 """

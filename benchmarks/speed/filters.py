@@ -2,11 +2,11 @@
 
     JAXFS_DATA=… python -m benchmarks.speed.filters
 
-Claim: `mutual_information_score` (k = 3) on 2600 samples of 500 features (Madelon, or random data if
-it is missing) is at least 20 times as fast as `mutual_info_classif` with its best number of jobs, in
-float32 and in float64, without compilation. The ratio of CPU seconds with one job is printed too; it
-does not depend on the load of the machine. The other filters have no bar, because their scikit-learn
-counterparts are single matrix products as well.
+Claim: `mutual_information_score` (k = 3) on 2600 samples of 500 features (Madelon, or random data
+if it is missing) is at least 20 times as fast as `mutual_info_classif` with its best number of
+jobs, in float32 and in float64, without compilation. The ratio of CPU seconds with one job is
+printed too; it does not depend on the load of the machine. The other filters have no bar, because
+their scikit-learn counterparts are single matrix products as well.
 """
 
 import os
@@ -30,7 +30,7 @@ from benchmarks.timing import at_least, best, finish
 
 
 def samples() -> tuple[str, np.ndarray, np.ndarray]:
-    """Name, features and labels. Madelon's values are integers; noise in ±½ makes them continuous."""
+    """Name, features and labels; noise in ±½ makes Madelon's integers continuous."""
     generator = np.random.default_rng(0)
     if (Path(os.environ.get("JAXFS_DATA", "data")) / "madelon.mat").is_file():
         x, y = data.load("madelon")

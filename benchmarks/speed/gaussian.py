@@ -7,7 +7,8 @@ The unit is 100 products `x_i @ X` in one compiled loop, float32, on the same ar
 - At three sizes, GC.MI without its preparation takes at most 1.3 units. The preparation (sorting by
   class, centring) takes at most as long as GC.MI, and GKL.E at most 4 times as long.
 - At 5000 × 1024 with 10 classes, GC.MI is at least 50 times as fast as `mrmr_selection` and
-  scikit-learn's mutual information (each with all cores), preparation included, without compilation.
+  scikit-learn's mutual information (each with all cores), preparation included, without
+  compilation.
 - The cost is linear in the classes: 1000 classes take at most 3 times as long as 400, that is 2.5
   times as many classes.
 """

@@ -6,8 +6,8 @@
 - The whole call, with distances and exact medians, takes at most 3.0 and 1.8.
 - 64 data sets of d = 100 in one vmapped call take at most 2.8 times a loop of 64 `eigh`.
 - The gradient takes at most 4 times the value.
-- At most 8 d×d arrays are alive at the peak, by XLA's count. LAPACK's workspace for `eigh`, two more
-  arrays, is not part of this count.
+- At most 8 d×d arrays are alive at the peak, by XLA's count. LAPACK's workspace for `eigh`, two
+  more arrays, is not part of this count.
 """
 
 import jax

@@ -3,12 +3,12 @@
     JAXFS_DATA=… python -m benchmarks.speed.relieff
 
 - Madelon (2600 × 500), ten neighbours: at least 20 times as fast as skrebate with the better of one
-  process and one per core. Both rank the features alike (Spearman's correlation at least 0.99) if all
-  features are declared continuous for skrebate. By default, skrebate treats features with at most ten
-  values (13 features here) as categories, and with categories present it counts a difference of one
-  standard deviation as the full range, which is another score.
-- 20 000 × 1000: XLA's temporary memory beyond two copies of the data is at most 256 MiB, and one run
-  completes. An n × n × d array would need 3 TB, and an n × n array 3 GB.
+  process and one per core. Both rank the features alike (Spearman's correlation at least 0.99) if
+  all features are declared continuous for skrebate. By default, skrebate treats features with at
+  most ten values (13 features here) as categories, and with categories present it counts a
+  difference of one standard deviation as the full range, which is another score.
+- 20 000 × 1000: XLA's temporary memory beyond two copies of the data is at most 256 MiB, and one
+  run completes. An n × n × d array would need 3 TB, and an n × n array 3 GB.
 
 Install skrebate with `pip install skrebate`. It is timed once, because it does not compile.
 """

@@ -6,18 +6,18 @@ The script measures value and gradient of n rows of n distances between Gaussian
 dimensions, k = 5, γ = 0.01, float32. A point is not its own candidate.
 
 The peer is iterative Bregman projections (S21) in logarithms, in its fastest form. The potential of
-the rows is eliminated, so that a step is one softmax over k + 2 levels and one sum. It starts from the
-potentials of a sort, as `soft_knn` does; with the paper's uniform start, levels underflow or a step
-needs two exponentials. Rows are processed in blocks, as in `soft_knn`. The derivative is implicit, by
-a linear system of k + 1 unknowns.
+the rows is eliminated, so that a step is one softmax over k + 2 levels and one sum. It starts from
+the potentials of a sort, as `soft_knn` does; with the paper's uniform start, levels underflow or a
+step needs two exponentials. Rows are processed in blocks, as in `soft_knn`. The derivative is
+implicit, by a linear system of k + 1 unknowns.
 
 "64" uses the 64 nearest candidates of each row, including the search for them. Times are in
-milliseconds, best of a few, without compilation. Also printed are the largest deviations from float64
-over some rows, of values and of gradients (relative to the largest), and the largest difference
-between k and the sum of the soft indicators of a row.
+milliseconds, best of a few, without compilation. Also printed are the largest deviations from
+float64 over some rows, of values and of gradients (relative to the largest), and the largest
+difference between k and the sum of the soft indicators of a row.
 
-First, the graph weights of 10 000 rows with 32 given candidates, as in training, must need less than
-40 MiB of temporary memory. Their time is printed next to a target, which is not a bar.
+First, the graph weights of 10 000 rows with 32 given candidates, as in training, must need less
+than 40 MiB of temporary memory. Their time is printed next to a target, which is not a bar.
 """
 
 import functools
@@ -48,7 +48,7 @@ def distances(n: int) -> np.ndarray:
 
 @jax.custom_vjp
 def sinkhorn(a, present, masses, start):
-    """Sum of the first k levels, and level k, of p_ji = softmax_j(2ja_i/γ + f_j) after 200 steps."""
+    """Sum of the first k levels, and level k, of p_ji = softmax_j(2ja_i/γ + f_j), 200 steps."""
     return _sinkhorn(a, present, masses, start)[0]
 
 

@@ -2,10 +2,10 @@
 
     JAXFS_DATA=… python -m benchmarks.speed.ssfs [SET …]
 
-- The selection stage, 500 resamples of all 2k pseudo-labels, is at least 150 times as fast as a loop
-  of scikit-learn fits on Prostate-GE, and 15 times on COIL20. The loop is timed on a few resamples of
-  every label and extrapolated. On small machines scikit-learn is slower with BLAS threads than
-  without: both are printed, at its default tolerance and converged to 1e-8.
+- The selection stage, 500 resamples of all 2k pseudo-labels, is at least 150 times as fast as a
+  loop of scikit-learn fits on Prostate-GE, and 15 times on COIL20. The loop is timed on a few
+  resamples of every label and extrapolated. On small machines scikit-learn is slower with BLAS
+  threads than without: both are printed, at its default tolerance and converged to 1e-8.
 - Boosted trees for the first k labels are at least twice as fast as XGBoost's `hist` on Prostate-GE
   and Yale, and as fast on COIL20. The trees are those of its `exact` method. Below 200 samples,
   importances agree within 1e-3 in L1 and predictions within 1e-4; otherwise 0.9 of the top 20
