@@ -13,7 +13,7 @@ VENV_LOCK := .venv-lock
 # XGBoost and the CUDA library that it requires take 700 MB, and no test needs them.
 EXTRAS := test,dev
 
-# Options for pytest: `make test ARGS="-k sqrtm -n 0"`.
+# Options handed on to pytest: `make test ARGS="-k sqrtm -n 0"`.
 ARGS ?=
 
 # Delete the half-written target of an interrupted recipe.

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(name: str, folder: Path, *arguments: str) -> str:
-    """The output of an example, run with JAX's default settings instead of those of this suite."""
+    """What an example prints; JAX's default settings, none of this suite's."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / name), *arguments],
         cwd=folder,

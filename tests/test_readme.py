@@ -25,10 +25,10 @@ def blocks(text: str, *infos: str) -> list[str]:
 
 
 def assert_runs(texts: dict[str, list[str]], folder: Path, **environment: str) -> None:
-    """Run all blocks, given by document, with JAX's default settings.
+    """All blocks, by the names of their documents, with JAX's default settings.
 
-    The blocks run sequentially in one interpreter, each in its own namespace. `XLA_FLAGS=""`
-    compiles them as a reader would; otherwise the flags of this test suite apply.
+    One after another in one interpreter, none knowing the others' names. `XLA_FLAGS=""` compiles
+    them as a reader's are; else they are compiled as this suite's programs.
     """
     code = [
         f"exec(compile({body!r}, '{name}, block {i}', 'exec'), {{'__name__': '__main__'}})"

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,17 +16,15 @@ from jaxtyping import Array
 
 from jaxfs import _checks
 
-_Result = TypeVar("_Result")
-
 
 def map_datasets(
-    score: Callable[..., _Result],
+    score: Callable[..., Any],
     mesh: Mesh,
     *,
     axis: str | tuple[str, ...] | None = None,
     batch_size: int = 64,
     replicate: bool = False,
-) -> Callable[..., _Result]:
+) -> Callable[..., Any]:
     """A function that applies `score` to every data set of a batch, spread over a mesh.
 
     **Arguments**

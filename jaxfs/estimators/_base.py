@@ -9,7 +9,7 @@ import dataclasses
 import numbers
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
@@ -82,7 +82,7 @@ class Selector(SelectorMixin, BaseEstimator):
 
     # ---- scikit-learn's face ----
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> "Selector":
         """Score or choose the features of `X (n, d)`, for the target `y (n,)` if there is one.
 
         Labels may be strings. An interrupted or failed fit leaves the estimator as it was.

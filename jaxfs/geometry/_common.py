@@ -7,7 +7,7 @@ around the solution, where the mean is the zero of a field with a symmetric, def
 
 import math
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -18,10 +18,8 @@ from jaxfs import _checks
 from jaxfs._numerics import eps, safe_sqrt
 from jaxfs._types import ArrayLike, Scalar
 
-_Point = TypeVar("_Point")
 
-
-class KarcherMean(NamedTuple, Generic[_Point]):
+class KarcherMean(NamedTuple):
     """A mean that was found by iteration, and how well.
 
     - `mean`: the point that minimises Σ wᵢ dist²(mean, pointᵢ).
@@ -32,7 +30,7 @@ class KarcherMean(NamedTuple, Generic[_Point]):
     - `residual`: the norm of Σ wᵢ Log(pointᵢ), which is 0 at the mean.
     """
 
-    mean: _Point
+    mean: Any
     converged: Bool[Array, "*b"]
     iterations: Int[Array, "*b"]
     residual: Float[Array, "*b"]

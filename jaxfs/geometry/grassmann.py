@@ -164,7 +164,7 @@ def log(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b d k"]:
 
 def mean(
     bases: ArrayLike, weights: ArrayLike | None = None, *, max_iterations: int = 200
-) -> KarcherMean[Array]:
+) -> KarcherMean:
     """The subspace that minimises Σ wᵢ distance(M, Gᵢ)²: the zero of Σ wᵢ log(M, Gᵢ).
 
     **Arguments**
@@ -294,7 +294,7 @@ _SINC_ROOT = _from_series(lambda n, t: -0.25 / ((n + 1.5) * (n + 1)))._replace(
 
 
 @functools.partial(jax.jit, static_argnames="max_iterations")
-def _mean(bases: Array, w: Array, max_iterations: int) -> KarcherMean[Array]:
+def _mean(bases: Array, w: Array, max_iterations: int) -> KarcherMean:
     one = functools.partial(_mean_of_one, max_iterations=max_iterations)
     return KarcherMean(*jnp.vectorize(one, signature="(m,d,k),(m)->(d,k),(),(),()")(bases, w))
 

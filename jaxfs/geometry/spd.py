@@ -204,7 +204,7 @@ def mean(
     *,
     metric: str = "affine",
     max_iterations: int | None = None,
-) -> KarcherMean[Array]:
+) -> KarcherMean:
     """The matrix M that minimises Σ wᵢ distance(M, Kᵢ)²: the geometric mean.
 
     Affine: the zero of Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ), M = L Lᵀ, by M ← L exp(θ Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ)) Lᵀ.
@@ -310,7 +310,7 @@ def _logeuclid_mean(k: Float[Array, "m d d"], w: Float[Array, "m"]) -> Float[Arr
 
 
 @functools.partial(jax.jit, static_argnames="max_iterations")
-def _affine_mean(mats: Array, w: Array, max_iterations: int) -> KarcherMean[Array]:
+def _affine_mean(mats: Array, w: Array, max_iterations: int) -> KarcherMean:
     one = functools.partial(_affine_mean_of_one, max_iterations=max_iterations)
     return KarcherMean(*jnp.vectorize(one, signature="(m,d,d),(m)->(d,d),(),(),()")(mats, w))
 

@@ -189,7 +189,7 @@ def absm_diagonal(s: Tangent) -> Float[Array, "*b d"]:
 
 def mean(
     points: SPSD, weights: ArrayLike | None = None, *, max_iterations: int = 200
-) -> KarcherMean[SPSD]:
+) -> KarcherMean:
     """The mean of many: of the subspaces first, then of the cores in bases turned towards it.
 
     G = the Grassmann mean of the Gᵢ; P = the SPD mean of Qᵢ Pᵢ Qᵢᵀ, Qᵢ = polar(Gᵀ Gᵢ).
