@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import jaxfs
-from jaxfs import evaluate, graphs, kernels, linalg, streaming, surrogates, transport
+from jaxfs import distributed, evaluate, graphs, kernels, linalg, streaming, surrogates, transport
 from jaxfs.estimators import ManiFeSt
 from jaxfs.geometry import grassmann, spd, spsd
 
@@ -101,8 +101,12 @@ source = streaming.from_blocks(lambda: iter([(x, y)]))
 assert_type(streaming.gc_select(source, 2, num_classes=2), jaxfs.Selection)
 assert_type(streaming.variance_score(source), jax.Array)
 
+mesh = jax.make_mesh((1,), ("data",))
+assert_type(distributed.map_datasets(jaxfs.manifest_score, mesh)(x[None], x[None]), jax.Array)
+
 # Estimators
 assert_type(ManiFeSt(n_features_to_select=2).fit(x, y), ManiFeSt)
+assert_type(ManiFeSt().cost(100, 5).bytes, float)
 
 # Transformations keep the type.
 assert_type(jax.vmap(jaxfs.manifest_score)(x[None, :10], x[None, 10:]), jax.Array)
