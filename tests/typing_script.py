@@ -101,7 +101,7 @@ source = streaming.from_blocks(lambda: iter([(x, y)]))
 assert_type(streaming.gc_select(source, 2, num_classes=2), jaxfs.Selection)
 assert_type(streaming.variance_score(source), jax.Array)
 
-mesh = jax.make_mesh((1,), ("data",))
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
 assert_type(distributed.map_datasets(jaxfs.manifest_score, mesh)(x[None], x[None]), jax.Array)
 
 # Estimators
