@@ -101,8 +101,11 @@ source = streaming.from_blocks(lambda: iter([(x, y)]))
 assert_type(streaming.gc_select(source, 2, num_classes=2), jaxfs.Selection)
 assert_type(streaming.variance_score(source), jax.Array)
 
-mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
-assert_type(distributed.map_datasets(jaxfs.manifest_score, mesh)(x[None], x[None]), jax.Array)
+
+def spread(mesh: jax.sharding.Mesh) -> None:
+    scores = distributed.map_datasets(jaxfs.manifest_score, mesh)
+    assert_type(scores(x[None], x[None]), jax.Array)
+
 
 # Estimators
 assert_type(ManiFeSt(n_features_to_select=2).fit(x, y), ManiFeSt)
