@@ -1,8 +1,8 @@
 """Binned features, tables of counts, and entropies of these tables.
 
 A table of counts is a product of one-hot matrices, which runs at the speed of matrix products on
-every device. Features are processed in chunks, which bounds the memory. Codes are `(d, n)`, features
-first, so that the codes of one feature are contiguous. An absent sample has the code −1.
+every device. Chunks of features bound the memory. Codes are `(d, n)`, features first, so that the
+codes of one feature are contiguous. An absent sample has the code −1.
 """
 
 import functools

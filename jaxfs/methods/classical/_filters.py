@@ -25,7 +25,7 @@ from jaxfs.methods.classical._class_moments import (
 def fisher_score(
     x: ArrayLike, y: ArrayLike, *, num_classes: int, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """Fisher score of each feature: variance between classes over variance within, between / within.
+    """Fisher score of each feature: spread between classes over spread within, between / within.
 
     **Arguments**
 

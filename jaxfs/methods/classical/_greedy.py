@@ -73,7 +73,7 @@ def select(criterion, num_features: int, options, sizes, x, y, w, *traced) -> Se
 
 
 class _Tables:
-    """Samples, and tables of counts of binned features with the class and with one of themselves."""
+    """Samples, and tables of counts of binned features with the class or with one another."""
 
     def __init__(self, x, y, w, num_classes: int, num_bins: int, binning: str):
         self.x, self.y, self.w, self.num_classes = x, y, w, num_classes

@@ -180,7 +180,8 @@ def jmi_select(
 ) -> Selection:
     """Features with most information about the class in pairs with those chosen before (JMI).
 
-    The next feature k has the largest Σ_{j ∈ S} I(X_k, X_j; Y); the first has the largest I(X_k; Y).
+    The next feature k has the largest Σ_{j ∈ S} I(X_k, X_j; Y), and the first the largest
+    I(X_k; Y).
 
     **Arguments** those of `mrmr_select`.
 

@@ -169,7 +169,7 @@ def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c:
 
 
 def _copies(w: Array) -> np.ndarray:
-    """Number of neighbours that each sample counts as: its weight, at least one if it is present."""
+    """Number of neighbours that a sample counts as: its weight, at least 1 if it is present."""
     return np.where(np.asarray(w) > 0, np.maximum(np.asarray(w), 1), 0)
 
 
