@@ -154,9 +154,9 @@ class PaddedData:
     The target holds class codes 0 … `num_classes` − 1, or numbers, and then `num_classes` is 0.
 
     The folds of a cross-validation differ by a sample or two, and every new shape is compiled
-    anew. Samples are therefore padded to a few sizes; the padding has weight 0 and no influence. A
-    small number of features is padded too, by columns of zeros, if `pad_features`: only for methods
-    in which constant features do not change the results of the others.
+    anew. Samples are therefore padded to a few sizes; the padding has weight 0 and no influence.
+    With `pad_features`, fewer than 64 features are padded by zeros to a multiple of 8; this is only
+    for methods in which constant features do not change the results of the others.
     """
 
     values: np.ndarray
@@ -174,8 +174,7 @@ class PaddedData:
 
     @functools.cached_property
     def x(self) -> Array:
-        d = self.num_features
-        more = padded_width(d) - d if self.pad_features else 0
+        more = -self.num_features % 8 if self.pad_features and self.num_features < 64 else 0
         return _padded(np.pad(self.values, [(0, 0), (0, more)]))
 
     @functools.cached_property
@@ -197,10 +196,14 @@ class PaddedData:
             raise ValueError(f"{name} needs at least 2 samples of every class, got 1 sample of one")
         return min(wanted, least - 1)
 
-    def part(self, rows: np.ndarray) -> tuple[Array, Array]:
-        """Some of the samples, by a mask, and their weights."""
-        values = self.values[rows]
-        return _padded(values), _padded(np.ones(values.shape[0], values.dtype))
+    def against_rest(self, code: int) -> dict[str, Any]:
+        """Samples `x1` of a class and `x2` of all others, and their `weights1` and `weights2`."""
+        found = {}
+        for number, rows in ((1, self.target == code), (2, self.target != code)):
+            values = self.values[rows]
+            found[f"x{number}"] = _padded(values)
+            found[f"weights{number}"] = _padded(np.ones(values.shape[0], values.dtype))
+        return found
 
 
 def padded_size(n: int) -> int:
@@ -217,11 +220,6 @@ def padded_size(n: int) -> int:
         return max(32, 2 ** (n - 1).bit_length())
     step = 2 ** (n.bit_length() - 4)
     return -(-n // step) * step
-
-
-def padded_width(d: int) -> int:
-    """Number of columns that d features are padded to: below 64, the next multiple of 8."""
-    return d if d >= 64 else -(-d // 8) * 8
 
 
 def _padded(values: np.ndarray) -> Array:

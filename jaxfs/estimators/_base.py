@@ -93,6 +93,8 @@ class Selector(SelectorMixin, BaseEstimator):
     _pad_features: ClassVar[bool] = True
     #: Parameters that accept the name or the record of a variant, and the variants by name.
     _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {}
+    #: Memory of a fit, as a multiple of that of the data, unless `_entries` is overridden.
+    _copies: ClassVar[int] = 4
     #: The function of the core, as a static method.
     _function: ClassVar[Any]
 
@@ -196,7 +198,7 @@ class Selector(SelectorMixin, BaseEstimator):
 
     def _entries(self, n: int, d: int, c: int) -> float:
         """Number of array entries that a fit of n samples, d features and c classes holds."""
-        return 4 * n * d
+        return self._copies * n * d
 
     # ---- Fitting ----
 
@@ -234,8 +236,8 @@ class Selector(SelectorMixin, BaseEstimator):
             "ensure_min_samples": self._least_samples,
             "ensure_min_features": self._least_features,
         }
-        target, num_classes = None, 0
-        kind = self._target_kind()
+        target: Any = None
+        num_classes, kind = 0, self._target_kind()
         if kind == "none":
             values = validate_data(self, X, **checks)
         else:
@@ -248,7 +250,6 @@ class Selector(SelectorMixin, BaseEstimator):
             _checks.fits(values, cast.dtype, "X")
             values = cast
         if kind == "numbers":
-            target = np.asarray(target)
             _checks.fits(target, values.dtype, "y")
             target = target.astype(values.dtype)
         elif kind == "classes":

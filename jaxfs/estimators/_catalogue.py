@@ -4,43 +4,31 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
+from jaxfs.estimators import dirichlet, ensemble, filters, gaussian, manifest, redundancy, spectral
 from jaxfs.estimators._base import Selector
-from jaxfs.estimators.dirichlet import DirichletGraphSelector
-from jaxfs.estimators.ensemble import CombinedSelector
-from jaxfs.estimators.filters import (
-    FilterSelector,
-    MutualInformation,
-    MutualInformationRegression,
-    ReliefF,
-    RReliefF,
-)
-from jaxfs.estimators.gaussian import CanonicalCorrelation, GaussianCompromise, GaussianKL
-from jaxfs.estimators.manifest import ManiFeSt
-from jaxfs.estimators.redundancy import CFS, CMIM, FCBF, JMI, MRMR
-from jaxfs.estimators.spectral import MCFS, SPEC, LaplacianScore
 from jaxfs.estimators.ssfs import SSFS
 
 #: The first line of a class's docstring is the summary of its method.
 _ESTIMATORS: dict[str, type[Selector]] = {
-    "manifest": ManiFeSt,
-    "relieff": ReliefF,
-    "gc": GaussianCompromise,
-    "gkl": GaussianKL,
-    "cca": CanonicalCorrelation,
-    "mrmr": MRMR,
-    "jmi": JMI,
-    "cmim": CMIM,
-    "cfs": CFS,
-    "fcbf": FCBF,
-    "combined": CombinedSelector,
-    "mi": MutualInformation,
-    "rrelieff": RReliefF,
-    "mi_regression": MutualInformationRegression,
+    "manifest": manifest.ManiFeSt,
+    "relieff": filters.ReliefF,
+    "gc": gaussian.GaussianCompromise,
+    "gkl": gaussian.GaussianKL,
+    "cca": gaussian.CanonicalCorrelation,
+    "mrmr": redundancy.MRMR,
+    "jmi": redundancy.JMI,
+    "cmim": redundancy.CMIM,
+    "cfs": redundancy.CFS,
+    "fcbf": redundancy.FCBF,
+    "combined": ensemble.CombinedSelector,
+    "mi": filters.MutualInformation,
+    "rrelieff": filters.RReliefF,
+    "mi_regression": filters.MutualInformationRegression,
     "ssfs": SSFS,
-    "dirichlet": DirichletGraphSelector,
-    "laplacian": LaplacianScore,
-    "mcfs": MCFS,
-    "spec": SPEC,
+    "dirichlet": dirichlet.DirichletGraphSelector,
+    "laplacian": spectral.LaplacianScore,
+    "mcfs": spectral.MCFS,
+    "spec": spectral.SPEC,
 }
 #: Summaries of the criteria of `FilterSelector`, which are methods too.
 _FILTERS = {
@@ -80,7 +68,7 @@ _ALL = [
         for name, cls in _ESTIMATORS.items()
     ),
     *(
-        _method(name, functools.partial(FilterSelector, criterion=name), summary)
+        _method(name, functools.partial(filters.FilterSelector, criterion=name), summary)
         for name, summary in _FILTERS.items()
     ),
 ]

@@ -15,20 +15,11 @@ from jaxfs.methods.classical._relieff import default_block
 
 # ---- Filters ------------------------------------------------------------------------------------
 
-#: The functions of `FilterSelector` by the content of their target.
-FILTERS = {
-    "classes": {
-        "anova": classical.anova_score,
-        "fisher": classical.fisher_score,
-        "t": classical.t_score,
-        "chi2": classical.chi2_score,
-        "gini": classical.gini_score,
-    },
-    "numbers": {
-        "pearson": classical.pearson_score,
-        "f_regression": classical.f_regression_score,
-    },
-    "none": {"variance": classical.variance_score},
+#: Criteria of `FilterSelector` by the content of the target; `anova` is `jaxfs.anova_score`.
+CRITERIA = {
+    "classes": ("anova", "fisher", "t", "chi2", "gini"),
+    "numbers": ("pearson", "f_regression"),
+    "none": ("variance",),
 }
 
 
@@ -53,19 +44,19 @@ class FilterSelector(ScoringSelector):
     _no_score: ClassVar[str] = "there are too few samples, or their numbers are too large"
 
     def _target_kind(self) -> str:
-        kinds = (kind for kind, functions in FILTERS.items() if self.criterion in functions)
-        return next(kinds, "classes")
+        return next(
+            (kind for kind, names in CRITERIA.items() if self.criterion in names), "classes"
+        )
 
     def _score(self, data: PaddedData) -> Any:
-        known = tuple(name for functions in FILTERS.values() for name in functions)
-        _checks.option(self.criterion, "criterion", known)
+        _checks.option(self.criterion, "criterion", sum(CRITERIA.values(), ()))
         if self.criterion == "t" and data.num_classes > 2:
             raise ValueError(
                 f'criterion="t" is for two classes, got {data.num_classes}; "anova" takes more'
             )
         if self.criterion == "chi2":
             self._check_counts(data.values)
-        return data.call(FILTERS[self._target_kind()][self.criterion])
+        return data.call(getattr(classical, f"{self.criterion}_score"))
 
     def _check_counts(self, values: np.ndarray) -> None:
         negative = np.flatnonzero((values < 0).any(axis=0)).tolist()
@@ -103,6 +94,7 @@ class MutualInformation(ScoringSelector):
     n_bins: int | None = None
     binning: str | None = None
 
+    _copies: ClassVar[int] = 8
     _function = staticmethod(classical.mutual_information_score)
 
     def _options(self, data: PaddedData) -> dict[str, Any]:
@@ -117,9 +109,6 @@ class MutualInformation(ScoringSelector):
             k = _checks.integer(k, "n_neighbors", low=1)
             options["num_neighbors"] = data.neighbors(k, "MutualInformation")
         return options
-
-    def _entries(self, n: int, d: int, c: int) -> float:
-        return 8 * n * d
 
 
 @estimator
@@ -148,10 +137,8 @@ class MutualInformationRegression(_NumericNeighbors):
 
     n_neighbors: int = 3
 
+    _copies: ClassVar[int] = 8
     _function = staticmethod(classical.mutual_information_regression_score)
-
-    def _entries(self, n: int, d: int, c: int) -> float:
-        return 8 * n * d
 
 
 # ---- Relief -------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Estimators for the Gaussian compromise, the Gaussian KL bound and canonical correlation."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxfs._types import Selection
 from jaxfs.estimators._arrays import PaddedData, random_key
@@ -10,9 +10,8 @@ from jaxfs.methods.gaussian._moments import num_places
 
 
 class _GaussianSelector(GreedySelector):
-    def _factors(self, c: int) -> int:
-        """Number of arrays `(k, d)` that the search holds for c classes."""
-        raise NotImplementedError
+    #: Number of arrays `(k, d)` that the search holds, by the number of classes.
+    _factors: ClassVar[Any]
 
     def _entries(self, n: int, d: int, c: int) -> float:
         k = self._wanted(d) or default_number(d)
@@ -48,9 +47,7 @@ class GaussianCompromise(_GaussianSelector):
     random_state: Any = None
 
     _function = staticmethod(gc_select)
-
-    def _factors(self, c: int) -> int:
-        return c + 2
+    _factors = staticmethod(lambda c: c + 2)
 
     def _select(self, data: PaddedData, number: int) -> Selection:
         key = random_key(self.random_state) if self.fallback == "random" else None
@@ -77,9 +74,7 @@ class GaussianKL(_GaussianSelector):
     shrinkage: float | None = None
 
     _function = staticmethod(gkl_select)
-
-    def _factors(self, c: int) -> int:
-        return 4 * c if c > 2 else 4
+    _factors = staticmethod(lambda c: 4 * c if c > 2 else 4)
 
 
 @estimator
@@ -97,6 +92,4 @@ class CanonicalCorrelation(_GaussianSelector):
     ridge: float | None = None
 
     _function = staticmethod(cca_select)
-
-    def _factors(self, c: int) -> int:
-        return 1
+    _factors = staticmethod(lambda c: 1)

@@ -87,7 +87,18 @@ class ManiFeSt(ScoringSelector):
 
     def _prepare(self, data: PaddedData) -> None:
         d, c = data.num_features, data.num_classes
-        self._check_options(c)
+        _checks.option(self.geometry, "geometry", GEOMETRIES)
+        if self.aggregate is not None:
+            _checks.option(self.aggregate, "aggregate", AGGREGATES)
+        spd, free = self.geometry == "spd", self.bandwidth is None
+        low = 'geometry="spd" and solver is not "exact"'
+        _checks.only_if(free, self.percentile, "percentile", "bandwidth is None")
+        _checks.only_if(free, self.factor, "factor", "bandwidth is None")
+        _checks.only_if(spd, self.ridge, "ridge", 'geometry="spd"')
+        _checks.only_if(not spd, self.rank, "rank", 'geometry="spsd"')
+        _checks.only_if(spd and self.solver != "exact", self.lowrank_rank, "lowrank_rank", low)
+        _checks.only_if(c == 2, self.t, "t", "y has two classes")
+        _checks.only_if(c > 2, self.aggregate, "aggregate", "y has more than two classes")
         self.solver_ = self._chosen_solver(d, c)
         if self.solver_ == "lowrank" and self.solver == "auto":
             warnings.warn(
@@ -97,22 +108,6 @@ class ManiFeSt(ScoringSelector):
                 UserWarning,
                 stacklevel=4,
             )
-
-    def _check_options(self, num_classes: int) -> None:
-        """Refuse wrong options, and options without effect."""
-        _checks.option(self.geometry, "geometry", GEOMETRIES)
-        if self.aggregate is not None:
-            _checks.option(self.aggregate, "aggregate", AGGREGATES)
-        spd, low = self.geometry == "spd", 'geometry="spd" and solver is not "exact"'
-        free = "bandwidth is None"
-        _checks.only_if(self.bandwidth is None, self.percentile, "percentile", free)
-        _checks.only_if(self.bandwidth is None, self.factor, "factor", free)
-        _checks.only_if(spd, self.ridge, "ridge", 'geometry="spd"')
-        _checks.only_if(not spd, self.rank, "rank", 'geometry="spsd"')
-        _checks.only_if(spd and self.solver != "exact", self.lowrank_rank, "lowrank_rank", low)
-        _checks.only_if(num_classes == 2, self.t, "t", "y has two classes")
-        several = "y has more than two classes"
-        _checks.only_if(num_classes > 2, self.aggregate, "aggregate", several)
 
     def _chosen_solver(self, d: int, c: int) -> str:
         """The solver for data of this size.
@@ -130,50 +125,32 @@ class ManiFeSt(ScoringSelector):
         return "lowrank" if spd and large else "exact"
 
     def _score(self, data: PaddedData) -> Any:
-        if self.solver_ == "lowrank":
-            return self._lowrank_score(data)
-        options: dict[str, Any] = {
-            "bandwidth": self._bandwidth(),
-            "geometry": self.geometry,
-            "ridge": self.ridge,
-            "rank": self.rank,
-        }
-        if data.num_classes == 2:
-            (x1, w1), (x2, w2) = (data.part(data.target == code) for code in (0, 1))
-            return manifest_score(x1, x2, t=self._t(), weights1=w1, weights2=w2, **options)
-        aggregate = self.aggregate or "max"
-        return data.call(manifest_multiclass_score, aggregate=aggregate, **options)
+        low, several = self.solver_ == "lowrank", data.num_classes > 2
+        bandwidth: Bandwidth | None = self.bandwidth
+        if bandwidth is None:
+            percentile = 50.0 if self.percentile is None else self.percentile
+            factor = 1.0 if self.factor is None else self.factor
+            bandwidth = Percentile(percentile, factor, _SAMPLE if low else None)
+        options: dict[str, Any] = {"bandwidth": bandwidth}
+        if not several:
+            options["t"] = 0.5 if self.t is None else self.t
+        if low:
+            ridge = RIDGE if self.ridge is None else self.ridge
+            rank = self._lowrank_rank(data.num_features)
+            return self._lowrank_score(data, options | {"ridge": ridge, "rank": rank})
+        options |= {"geometry": self.geometry, "ridge": self.ridge, "rank": self.rank}
+        if several:
+            aggregate = self.aggregate or "max"
+            return data.call(manifest_multiclass_score, aggregate=aggregate, **options)
+        return manifest_score(**data.against_rest(0), **options)
 
-    def _lowrank_score(self, data: PaddedData) -> np.ndarray:
-        """The low-rank score of two classes, or of each class against all others."""
+    def _lowrank_score(self, data: PaddedData, options: dict[str, Any]) -> np.ndarray:
+        """The score of two classes, or of each of several classes against all others."""
         keys = jax.random.split(random_key(self.random_state), data.num_classes)
         scores = []
-        for code in range(data.num_classes if data.num_classes > 2 else 1):
-            x1, w1 = data.part(data.target == code)
-            x2, w2 = data.part(data.target != code)
-            score = manifest_lowrank_score(
-                keys[code],
-                x1,
-                x2,
-                bandwidth=self._bandwidth(),
-                rank=self._lowrank_rank(data.num_features),
-                ridge=RIDGE if self.ridge is None else self.ridge,
-                t=self._t(),
-                weights1=w1,
-                weights2=w2,
-            )
-            scores.append(np.asarray(score))
+        for code, key in enumerate(keys if data.num_classes > 2 else keys[:1]):
+            scores.append(manifest_lowrank_score(key, **data.against_rest(code), **options))
         return np.sum(scores, axis=0) if self.aggregate == "sum" else np.max(scores, axis=0)
-
-    def _bandwidth(self) -> Bandwidth:
-        if self.bandwidth is not None:
-            return self.bandwidth
-        sample = _SAMPLE if self.solver_ == "lowrank" else None
-        percentile = 50.0 if self.percentile is None else self.percentile
-        return Percentile(percentile, 1.0 if self.factor is None else self.factor, sample)
-
-    def _t(self) -> float:
-        return 0.5 if self.t is None else self.t
 
     def _lowrank_rank(self, d: int) -> int:
         return min(_RANK if self.lowrank_rank is None else self.lowrank_rank, d)

@@ -16,7 +16,6 @@ from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.graphs._eigenvectors import LARGE
 from jaxfs.kernels._self_tuning import BLOCK
-from jaxfs.methods import ssfs
 from jaxfs.methods.ssfs import Leading, Predictable, Stable, _steps
 from jaxfs.methods.ssfs._options import SCORING, SELECTIONS, check_arguments
 from jaxfs.surrogates.models import ScoringModel
@@ -89,9 +88,15 @@ class SSFS(ScoringSelector):
             each = xgboost_gains(spectrum, np.asarray(selected), settings.binary)
         else:
             each = _scored(score, spectrum, selected, settings)
-        found = _result(spectrum, values, selected, each, settings)
-        self.result_ = self._trimmed(found, data)
-        return found.scores
+        found = jax.tree.map(np.asarray, _result(spectrum, values, selected, each, settings))
+        n, p = data.values.shape
+        self.result_ = found._replace(
+            scores=found.scores[:p],
+            eigenvectors=found.eigenvectors[:n],
+            pseudo_labels=found.pseudo_labels[:n],
+            scores_per_eigenvector=found.scores_per_eigenvector[:, :p],
+        )
+        return self.result_.scores
 
     def _arguments(self, data: PaddedData) -> Any:
         if isinstance(self.scoring, str):
@@ -120,26 +125,14 @@ class SSFS(ScoringSelector):
         starts = list(range(0, total, max(2, settings.chunk_size)))
         if len(starts) > 1 and total - starts[-1] < 2:
             starts.pop()  # one resample has no variance, so it joins the chunk before
-        gathered = None
+        gathered: list[np.ndarray] = []
         with _progress.bar("resamples", total, show=self.verbose) as done:
             for first, last in itertools.pairwise([*starts, total]):
                 more = _resampled_scores(choose, spectrum, masks[first:last], settings=settings)
                 moments = [np.asarray(a) for a in more[:3]]
-                gathered = moments if gathered is None else merged(gathered, moments)
+                gathered = merged(gathered, moments) if gathered else moments
                 done(last - first)
-        assert gathered is not None
         return jnp.asarray(gathered[1].sum(axis=1))
-
-    def _trimmed(self, found: ssfs.SSFSResult, data: PaddedData) -> ssfs.SSFSResult:
-        """The result without padding, as NumPy arrays."""
-        n, p = data.values.shape
-        a = jax.tree.map(np.asarray, found)
-        return a._replace(
-            scores=a.scores[:p],
-            eigenvectors=a.eigenvectors[:n],
-            pseudo_labels=a.pseudo_labels[:n],
-            scores_per_eigenvector=a.scores_per_eigenvector[:, :p],
-        )
 
     def _entries(self, n: int, d: int, c: int) -> float:
         number = self.n_eigenvectors or 2 * self.n_pseudo_labels
@@ -169,11 +162,11 @@ def merged(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
 def xgboost_gains(spectrum: _steps.Spectrum, selected: np.ndarray, binary: bool) -> Any:
     """Gain importances of one XGBoost model for each selected label; each row sums to one."""
     try:
-        import xgboost
+        from xgboost import XGBClassifier, XGBRegressor
     except ImportError as error:
         message = 'scoring="xgboost" needs its package: pip install "jaxfs[xgboost]"'
         raise ImportError(message) from error
-    model = xgboost.XGBClassifier if binary else xgboost.XGBRegressor
+    model = XGBClassifier if binary else XGBRegressor
     rows = np.asarray(spectrum.present)
     x, labels = np.asarray(spectrum.x)[rows], np.asarray(spectrum.labels)[rows]
     gains = []

@@ -38,7 +38,7 @@ def relieff(x, y, w, *, num_classes: int, k: int, block: int) -> Float[Array, "d
         sign = jnp.where(own, -1, safe_divide(prior, jnp.broadcast_to(rest, prior.shape)))
 
         def among(c):
-            near, share = _nearest(i, row, members[c], own[c], w, influence)
+            near, share = _nearest(i, row, members[c], own[c], w, influence, k)
             return near, sign[c] * share
 
         near, coefficients = lax.map(among, jnp.arange(num_classes))
@@ -55,7 +55,7 @@ def rrelieff(x, y, w, sigma, *, k: int, block: int) -> Float[Array, "d"]:
     tau = jnp.where(present & tau_known, y, 0)
 
     def visit(i, row):
-        near, share = _nearest(i, row, present, jnp.asarray(True), w, influence)
+        near, share = _nearest(i, row, present, jnp.asarray(True), w, influence, k)
         change = safe_divide(jnp.abs(tau[i] - tau[near]), jnp.broadcast_to(tau_span, near.shape))
         return near, jnp.stack([share, share * change])
 
@@ -133,12 +133,7 @@ def _sum_of_visits(
 
 
 def _nearest(
-    i: Int[Array, ""],
-    row: Float[Array, "n"],
-    members: Bool[Array, "n"],
-    own: Bool[Array, ""],
-    w: Float[Array, "n"],
-    influence: "_Influence",
+    i: Int[Array, ""], row: Float[Array, "n"], members: Bool[Array, "n"], own, w, influence, k: int
 ) -> tuple[Int[Array, "k"], Float[Array, "k"]]:
     """The k nearest members to sample i, and the share of each in their total influence.
 
@@ -146,7 +141,7 @@ def _nearest(
     i, which come first if i is a member (`own`): they take a share, and their differences are 0.
     """
     others = members & (jnp.arange(members.shape[0]) != i)
-    near = smallest(jnp.where(others, row, jnp.inf), influence.k)[1]
+    near = smallest(jnp.where(others, row, jnp.inf), k)[1]
     number = jnp.where(near >= 0, w[near], 0)
     copies = jnp.where(own, jnp.maximum(w[i] - 1, 0), 0)
     up_to = copies + jnp.cumsum(number)
@@ -155,32 +150,25 @@ def _nearest(
     return jnp.where(near < 0, i, near), safe_divide(share, whole)
 
 
-class _Influence(NamedTuple):
+def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> Callable[[Array], Array]:
     """Total influence of the first r neighbours: Σ_{t ≤ r} exp(−(t/σ)²), in units of the first.
 
-    It is linear between whole r and constant beyond k.
+    A function of r, linear between whole r and constant beyond k.
     """
-
-    sums: Float[Array, "k1"]
-
-    @property
-    def k(self) -> int:
-        return self.sums.shape[0] - 1
-
-    def __call__(self, r: Float[Array, "*s"]) -> Float[Array, "*s"]:
-        r = jnp.clip(r, 0, self.k)
-        whole = jnp.minimum(r.astype(jnp.int32), self.k - 1)
-        first = self.sums[whole]
-        return first + (r - whole.astype(r.dtype)) * (self.sums[whole + 1] - first)
-
-
-def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> _Influence:
     rank = jnp.arange(1, k + 1, dtype=dtype)
     if sigma is None:
         each = jnp.ones_like(rank)
     else:
         each = jnp.exp((1 - rank**2) / jnp.where(sigma > 0, sigma, jnp.nan) ** 2)
-    return _Influence(jnp.pad(jnp.cumsum(each), (1, 0)))
+    sums = jnp.pad(jnp.cumsum(each), (1, 0))
+
+    def total(r: Float[Array, "*s"]) -> Float[Array, "*s"]:
+        r = jnp.clip(r, 0, k)
+        whole = jnp.minimum(r.astype(jnp.int32), k - 1)
+        first = sums[whole]
+        return first + (r - whole.astype(r.dtype)) * (sums[whole + 1] - first)
+
+    return total
 
 
 # ---- Manhattan distances ------------------------------------------------------------------------

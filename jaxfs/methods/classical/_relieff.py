@@ -174,9 +174,10 @@ def _copies(w: Array) -> np.ndarray:
 
 
 def _block_size(block_size: int | None, x: Array, num_near: int) -> int:
+    n, d = x.shape
     if block_size is None:
-        block_size = default_block(*x.shape, num_near)
-    return min(_checks.integer(block_size, "block_size", low=1), x.shape[0])
+        block_size = default_block(n, d, num_near)
+    return min(_checks.integer(block_size, "block_size", low=1), n)
 
 
 def default_block(n: int, d: int, num_near: int) -> int:
