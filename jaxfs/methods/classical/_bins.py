@@ -100,11 +100,6 @@ def pair_codes(a: Int[Array, "*s"], b: Int[Array, "*s"], num_b: int) -> Int[Arra
 # ---- Counts -------------------------------------------------------------------------------------
 
 
-def one_hot(codes: Int[Array, "*b n"], number: int, dtype) -> Float[Array, "*b k n"]:
-    """1 where the code of a sample is k; all 0 for a sample whose code is out of range."""
-    return (codes[..., None, :] == jnp.arange(number, dtype=codes.dtype)[:, None]).astype(dtype)
-
-
 def joint_counts(
     codes: Int[Array, "d n"],
     other: Int[Array, "n"],
@@ -116,14 +111,20 @@ def joint_counts(
 
     **Cost** O(d n a m), and a chunk of one-hot matrices in memory.
     """
-    # Select instead of multiplying: an infinite weight times 0 is NaN.
-    right = jnp.where(one_hot(other, num_other, bool), w[None], jnp.zeros_like(w[None])).T
+    right = _weights_by_code(other, num_other, w)
     return map_features(
-        lambda row: matmul(one_hot(row, num_codes, w.dtype), right),
+        lambda row: matmul(jax.nn.one_hot(row, num_codes, dtype=w.dtype, axis=-2), right),
         codes,
         codes.shape[1] * num_codes,
         _MEMORY,
     )
+
+
+def _weights_by_code(codes: Int[Array, "n"], number: int, w: Float[Array, "n"]) -> Array:
+    """The weight of each sample in the column of its code, `(n, number)`, and 0 elsewhere."""
+    # Select instead of multiplying: an infinite weight times 0 is NaN.
+    member = jax.nn.one_hot(codes, number, dtype=bool, axis=-2)
+    return jnp.where(member, w[None], jnp.zeros_like(w[None])).T
 
 
 @functools.partial(jax.jit, static_argnums=3)
@@ -136,7 +137,7 @@ def gini_decrease(
     [Σ_c L_c² / L + Σ_c R_c² / R − Σ_c T_c² / T] / T. Values that are not finite give NaN.
     """
     x, w = lax.stop_gradient((x, w))
-    member = jnp.where(one_hot(y, num_classes, bool), w[None], jnp.zeros_like(w[None])).T
+    member = _weights_by_code(y, num_classes, w)
     present = jnp.any(member > 0, axis=1)
     total = jnp.sum(member, axis=0)
     mass = jnp.sum(total)

@@ -155,7 +155,9 @@ def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c:
     if _checks.is_traced(w) or (y is not None and _checks.is_traced(y)):
         return k
     codes = np.zeros(n, int) if y is None else np.asarray(y)
-    counts = np.bincount(codes, weights=_copies(w), minlength=c)
+    # A sample counts as its weight in neighbours, and as at least one.
+    copies = np.where(np.asarray(w) > 0, np.maximum(np.asarray(w), 1), 0)
+    counts = np.bincount(codes, weights=copies, minlength=c)
     least = int(np.argmin(counts))
     whose = "present" if y is None else f"of class {least}"
     if counts[least] <= 1:
@@ -166,11 +168,6 @@ def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c:
     if counts[least] <= k:
         raise _checks.fail("num_neighbors", f"below the {counts[least]:.0f} samples {whose}", k)
     return k
-
-
-def _copies(w: Array) -> np.ndarray:
-    """Number of neighbours that a sample counts as: its weight, at least 1 if it is present."""
-    return np.where(np.asarray(w) > 0, np.maximum(np.asarray(w), 1), 0)
 
 
 def _block_size(block_size: int | None, x: Array, num_near: int) -> int:

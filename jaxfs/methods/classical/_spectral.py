@@ -73,7 +73,7 @@ def laplacian_score(
     [1.0, 0.77]
     """
     x, present, graph, k = _arguments(x, graph, num_neighbors, mask, 3)
-    return _laplacian_score(x, present, graph, k)
+    return _spec_score(x, present, "phi2", 1, graph, k)
 
 
 def spec_score(
@@ -249,27 +249,20 @@ def _on_graph(x, present, graph: str, k: int) -> _OnGraph:
     return _OnGraph(w, degree, away, mean, spread, constant, known)
 
 
-@functools.partial(jax.jit, static_argnames=("graph", "k"))
-def _laplacian_score(x, present, graph: str, k: int) -> Float[Array, "p"]:
-    g = _on_graph(x, present, graph, k)
-    return g.scores(1 - 0.5 * safe_divide(dirichlet_energies(g.away, g.w), g.spread))
-
-
 @functools.partial(jax.jit, static_argnames=("ranking", "power", "graph", "k"))
 def _spec_score(x, present, ranking: str, power: int, graph: str, k: int) -> Float[Array, "p"]:
     g = _on_graph(x, present, graph, k)
     norm = g.spread
     if ranking == "phi1":
         norm = norm + jnp.sum(g.degree) * g.mean**2
-    # 𝓛 Δ^½ removes constants, so Δ^½ f̃ can replace Δ^½ f. The energy is u_aᵀ u_a or u_aᵀ 𝓛 u_a
-    # with u_a = 𝓛^a Δ^½ f̃, so half the powers are enough.
-    u = safe_sqrt(g.degree) * g.away
-    matrix = laplacian(g.w, "symmetric")
-    for _ in range(power // 2):
-        u = matmul(matrix, u)
     if power == 1:
         energy = dirichlet_energies(g.away, g.w)
     else:
+        # 𝓛 Δ^½ removes constants, so Δ^½ f̃ can replace Δ^½ f. The energy is u_aᵀ u_a or u_aᵀ 𝓛 u_a
+        # with u_a = 𝓛^a Δ^½ f̃, so half the powers are enough.
+        u, matrix = safe_sqrt(g.degree) * g.away, laplacian(g.w, "symmetric")
+        for _ in range(power // 2):
+            u = matmul(matrix, u)
         energy = jnp.sum(u * (matmul(matrix, u) if power % 2 else u), axis=0)
     return g.scores(1 - safe_divide(energy, norm) / 2**power)
 
