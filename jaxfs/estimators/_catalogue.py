@@ -1,7 +1,7 @@
 """The methods of the command line by name."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from jaxfs.estimators import dirichlet, ensemble, filters, gaussian, manifest, redundancy, spectral
@@ -41,7 +41,6 @@ _FILTERS = {
     "f_regression": "F statistic of a linear fit to a number; same ranking as pearson.",
     "variance": "Features of largest variance; they need common units.",
 }
-_TARGETS = ("classes", "numbers", "none")
 
 
 class Method(NamedTuple):
@@ -52,27 +51,28 @@ class Method(NamedTuple):
 
     name: str
     estimator: Callable[..., Selector]
-    supervised: bool
     targets: str
     summary: str
 
+    @property
+    def supervised(self) -> bool:
+        return self.targets != "none"
 
-def _method(name: str, estimator: Callable[..., Selector], summary: str) -> Method:
-    targets = estimator()._target_kind()
-    return Method(name, estimator, targets != "none", targets, summary)
+
+def _methods() -> Iterator[Method]:
+    for name, cls in _ESTIMATORS.items():
+        summary = (cls.__doc__ or "").partition("\n")[0]
+        yield Method(name, cls, cls()._target_kind(), summary)
+    for targets, names in filters.CRITERIA.items():
+        for name in names:
+            make = functools.partial(filters.FilterSelector, criterion=name)
+            yield Method(name, make, targets, _FILTERS[name])
 
 
-_ALL = [
-    *(
-        _method(name, cls, (cls.__doc__ or "").partition("\n")[0])
-        for name, cls in _ESTIMATORS.items()
-    ),
-    *(
-        _method(name, functools.partial(filters.FilterSelector, criterion=name), summary)
-        for name, summary in _FILTERS.items()
-    ),
-]
-#: Every method by its name: supervised ones first, those for classes before those for numbers.
+#: Every method by its name: those for classes first, then for numbers, then unsupervised ones.
 METHODS: dict[str, Method] = {
-    method.name: method for method in sorted(_ALL, key=lambda m: _TARGETS.index(m.targets))
+    method.name: method
+    for targets in filters.CRITERIA
+    for method in _methods()
+    if method.targets == targets
 }

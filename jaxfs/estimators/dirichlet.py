@@ -20,10 +20,10 @@ _CHUNK = 25
 
 @estimator
 class DirichletGraphSelector(Selector):
-    """Features that represent all with structure, linear or not, by a learnt graph; slow.
+    """Features that represent all features with structure, by a learnt graph; slow.
 
-    They cover the features that are smooth on a k-NN graph of the samples, which is learnt together
-    with them. No labels are needed.
+    Relations may be linear or not. The selected features cover those that are smooth on a k-NN
+    graph of the samples, which is learnt together with them. No labels are needed.
 
     **Parameters** in addition to those of `Selector`, as in `jaxfs.fit_dirichlet_selector`:
 

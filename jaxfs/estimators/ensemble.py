@@ -42,12 +42,12 @@ def _seeded(inner: Selector, draw: np.random.RandomState) -> Selector:
 
 @estimator
 class CombinedSelector(_BaseComposition, ScoringSelector):
-    """Several scores combined into one: what one method misses another may find.
+    """Several scores combined, by default ManiFeSt and ReliefF: what one misses another may find.
 
     **Parameters** in addition to those of `Selector`:
 
     - `estimators`: a list of `(name, estimator)`, for classes or for numbers but not for both, or
-      unsupervised; by default ManiFeSt and ReliefF, which the ManiFeSt paper combines.
+      unsupervised; the ManiFeSt paper combines the default ones.
     - `method`, `offset`: as in `jaxfs.combine_scores`: `"sum"`, `"mean_rank"` or
       `"reciprocal_rank"`.
 

@@ -15,7 +15,7 @@ class _GaussianSelector(GreedySelector):
 
     def _entries(self, n: int, d: int, c: int) -> float:
         k = self._wanted(d) or default_number(d)
-        # The samples, once as they came and twice sorted; about fifteen vectors (d,) a factor.
+        # The samples as given, sorted by class and centred; about fifteen vectors (d,) per factor.
         return (n + 2 * num_places(n, c) + self._factors(c) * (k + 15)) * d
 
 

@@ -300,18 +300,18 @@ def _kth_distance_in_plane(
     x_wide = jnp.pad(x, reach + 1)
     y_wide = jnp.concat([-far, jnp.where(present, y, jnp.inf), far])
 
-    def beside(a, shift):
+    def shifted(a, shift):
         return lax.dynamic_slice(a, (reach + 1 + shift,), (n,))
 
     def compare(shift, nearest):
         for to in (shift, -shift):
-            gap = jnp.abs(beside(y_wide, to) - y)
-            nearest = _insert(nearest, jnp.maximum(ratio * jnp.abs(beside(x_wide, to) - x), gap))
+            gap = jnp.abs(shifted(y_wide, to) - y)
+            nearest = _insert(nearest, jnp.maximum(ratio * jnp.abs(shifted(x_wide, to) - x), gap))
         return nearest
 
     nearest = lax.fori_loop(1, reach + 1, compare, (jnp.full(n, jnp.inf, x.dtype),) * k)
-    next_gap = jnp.minimum(beside(y_wide, reach + 1) - y, y - beside(y_wide, -reach - 1))
-    everybody = jnp.arange(n)
+    next_gap = jnp.minimum(shifted(y_wide, reach + 1) - y, y - shifted(y_wide, -reach - 1))
+    places = jnp.arange(n)
 
     def compare_with_all(state):
         radius, open_ = state
@@ -319,7 +319,7 @@ def _kth_distance_in_plane(
         distance = jnp.maximum(
             ratio * jnp.abs(x[None] - x[rows][:, None]), jnp.abs(y[None] - y[rows][:, None])
         )
-        others = present[None] & (everybody[None] != rows[:, None])
+        others = present[None] & (places[None] != rows[:, None])
         kth = jax.vmap(lambda row: smallest(row, k)[0][-1])(jnp.where(others, distance, jnp.inf))
         return radius.at[rows].set(kth, mode="drop"), open_.at[rows].set(False, mode="drop")
 
