@@ -127,7 +127,7 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
         def shared(i):
             return jnp.abs(matmul(columns[:, i][None], columns)[0])
     else:
-        tables.codes  # noqa: B018  (cached here, because the loop is traced separately)
+        _ = tables.codes  # cached here: a value traced inside the loop must not leave it
 
         def shared(i):
             return _bins.mutual_information(tables.with_feature(i))
