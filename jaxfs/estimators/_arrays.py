@@ -19,6 +19,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array
 from sklearn.utils import check_random_state
 
+from jaxfs import _checks
+
 #: Libraries whose arrays have no `__array_namespace__`.
 _WITHOUT_NAMESPACE = ("torch", "cupy")
 #: Number of samples from which computing takes longer than compiling, so that none are padded.
@@ -189,9 +191,11 @@ class PaddedData:
         return function(*data, *arguments, weights=self.weights, **options)
 
     def neighbors(self, wanted: int, name: str) -> int:
-        """`wanted` neighbours in every class, or as many as the smallest class has."""
-        assert self.target is not None
-        least = int(np.bincount(self.target, minlength=self.num_classes).min())
+        """`wanted` neighbours of each sample, in every class, or as many as there are."""
+        wanted = _checks.integer(wanted, "n_neighbors", low=1)
+        least = self.num_samples
+        if self.num_classes:
+            least = int(np.bincount(np.asarray(self.target)).min())
         if least < 2:
             raise ValueError(f"{name} needs at least 2 samples of every class, got 1 sample of one")
         return min(wanted, least - 1)

@@ -106,26 +106,21 @@ class MutualInformation(ScoringSelector):
         options["estimator"] = options.pop("kind")
         if self.kind == "knn":
             k = 3 if self.n_neighbors is None else self.n_neighbors
-            k = _checks.integer(k, "n_neighbors", low=1)
-            options["num_neighbors"] = data.neighbors(k, "MutualInformation")
+            options["num_neighbors"] = data.neighbors(k, type(self).__name__)
         return options
 
 
 @estimator
-class _NumericNeighbors(ScoringSelector):
-    """Base class of methods that compare near samples and have a numeric target."""
-
+class _NeighborSelector(ScoringSelector):
     n_neighbors: int
 
-    _targets: ClassVar[str] = "numbers"
-
     def _options(self, data: PaddedData) -> dict[str, Any]:
-        k = _checks.integer(self.n_neighbors, "n_neighbors", low=1)
-        return super()._options(data) | {"num_neighbors": min(k, data.num_samples - 1)}
+        number = data.neighbors(self.n_neighbors, type(self).__name__)
+        return super()._options(data) | {"num_neighbors": number}
 
 
 @estimator
-class MutualInformationRegression(_NumericNeighbors):
+class MutualInformationRegression(_NeighborSelector):
     """Features by the information that each one alone has about a number; any relation counts.
 
     **Parameters** in addition to those of `Selector`: `n_neighbors`; at most all other samples.
@@ -137,6 +132,7 @@ class MutualInformationRegression(_NumericNeighbors):
 
     n_neighbors: int = 3
 
+    _targets: ClassVar[str] = "numbers"
     _copies: ClassVar[int] = 8
     _function = staticmethod(classical.mutual_information_regression_score)
 
@@ -145,7 +141,7 @@ class MutualInformationRegression(_NumericNeighbors):
 
 
 @estimator
-class ReliefF(ScoringSelector):
+class ReliefF(_NeighborSelector):
     """Features that differ between near samples of different classes; finds interactions.
 
     **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of near samples of
@@ -165,16 +161,12 @@ class ReliefF(ScoringSelector):
 
     _function = staticmethod(classical.relieff_score)
 
-    def _options(self, data: PaddedData) -> dict[str, Any]:
-        k = _checks.integer(self.n_neighbors, "n_neighbors", low=1)
-        return {"num_neighbors": data.neighbors(k, "ReliefF")}
-
     def _entries(self, n: int, d: int, c: int) -> float:
         return _relief_entries(n, d, c * self.n_neighbors)
 
 
 @estimator
-class RReliefF(_NumericNeighbors):
+class RReliefF(_NeighborSelector):
     """Features that differ between near samples of different numeric targets: ReliefF for numbers.
 
     **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of near samples
@@ -187,6 +179,7 @@ class RReliefF(_NumericNeighbors):
     n_neighbors: int = 10
     sigma: float | None = 20.0
 
+    _targets: ClassVar[str] = "numbers"
     _function = staticmethod(classical.rrelieff_score)
 
     def _entries(self, n: int, d: int, c: int) -> float:
