@@ -51,22 +51,19 @@ class Method(NamedTuple):
 
     name: str
     estimator: Callable[..., Selector]
+    supervised: bool
     targets: str
     summary: str
-
-    @property
-    def supervised(self) -> bool:
-        return self.targets != "none"
 
 
 def _methods() -> Iterator[Method]:
     for name, cls in _ESTIMATORS.items():
-        summary = (cls.__doc__ or "").partition("\n")[0]
-        yield Method(name, cls, cls()._target_kind(), summary)
+        targets, summary = cls()._target_kind(), (cls.__doc__ or "").partition("\n")[0]
+        yield Method(name, cls, targets != "none", targets, summary)
     for targets, names in filters.CRITERIA.items():
         for name in names:
             make = functools.partial(filters.FilterSelector, criterion=name)
-            yield Method(name, make, targets, _FILTERS[name])
+            yield Method(name, make, targets != "none", targets, _FILTERS[name])
 
 
 #: Every method by its name: those for classes first, then for numbers, then unsupervised ones.
