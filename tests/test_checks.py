@@ -166,7 +166,7 @@ def test_traced_labels_of_64_bits_stay_so():
 
 KEY = jax.random.key(0)
 MISTAKES = {
-    r"key must be a key, as of jax.random.key, got int": lambda: jaxfs.stability(
+    r"key must be a key, as from jax.random.key, got int": lambda: jaxfs.stability(
         0, lambda x, y, w: x[0], X, num_resamples=2, fraction=0.5, num_features=1
     ),
     r"key must be one key, got shape \(2,\)": lambda: jaxfs.ssfs(

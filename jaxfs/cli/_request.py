@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jaxfs._types import variant
+from jaxfs._checks import variant
 from jaxfs.cli.tables._columns import Refusal, listed, quote
 from jaxfs.estimators._catalogue import METHODS, Method
 

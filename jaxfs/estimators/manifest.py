@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs._types import Bandwidth, Percentile
 from jaxfs.estimators import _cost
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
+from jaxfs.kernels._rbf import Bandwidth, Percentile
 from jaxfs.methods.manifest import (
     manifest_cost,
     manifest_lowrank_score,

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs._types import variant
+from jaxfs._checks import variant
 from jaxfs.estimators import _cost, _progress
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._problem import Problem, random_key
-from jaxfs.graphs._eigenvectors import LARGE
+from jaxfs.graphs._laplacian import LARGE
 from jaxfs.kernels._self_tuning import BLOCK
 from jaxfs.methods import ssfs
 from jaxfs.methods.ssfs import Leading, Predictable, Stable, _steps

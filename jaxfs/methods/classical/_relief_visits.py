@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, safe_divide
-from jaxfs.kernels._order import smallest
+from jaxfs._numerics import matmul, safe_divide, smallest
 from jaxfs.methods.classical._manhattan import coordinate_chunks, manhattan
 
 # ---- The scores ---------------------------------------------------------------------------------
