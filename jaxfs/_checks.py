@@ -252,14 +252,11 @@ def option(value: Any, name: str, allowed: tuple[str, ...]) -> str:
 
 def key(value: Any, name: str = "key") -> None:
     """Check that `value` is one key of `jax.random`, typed or a legacy pair of integers."""
-    dtype: Any = getattr(value, "dtype", None)
-    if isinstance(value, jax.Array) and jnp.issubdtype(dtype, jax.dtypes.prng_key):
-        shape: tuple[int, ...] = ()
-    elif isinstance(value, (jax.Array, np.ndarray)) and dtype == np.uint32:
-        shape = (2,)
-    else:
+    typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    legacy = isinstance(value, (jax.Array, np.ndarray)) and value.dtype == np.uint32
+    if not typed and not legacy:
         raise fail(name, "a key, as from jax.random.key", type(value).__name__)
-    if value.shape != shape:
+    if value.shape != (() if typed else (2,)):
         raise fail(name, "one key", f"shape {value.shape}")
 
 

@@ -18,9 +18,6 @@ def eps(dtype) -> float:
     return float(jnp.finfo(dtype).eps)
 
 
-# ---- Products -----------------------------------------------------------------------------------
-
-
 def matmul(a: Array, b: Array) -> Array:
     """`a @ b` at full precision.
 
@@ -66,9 +63,6 @@ def computed_if(
         (needed, otherwise),
     )
     return found
-
-
-# ---- Elementwise functions ----------------------------------------------------------------------
 
 
 def safe_divide(a: Array, b: Array) -> Array:
@@ -145,9 +139,6 @@ def sinhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
     return jnp.where(small, _even_series(jnp.where(small, z, 0.0), _SINHC), jnp.sinh(far) / far)
 
 
-# ---- Columns of data ----------------------------------------------------------------------------
-
-
 def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array, "p"]]:
     """Samples minus their weighted mean, 0 for those of weight 0; and the mean.
 
@@ -176,9 +167,6 @@ def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Arr
     for length in (lambda c: jnp.max(jnp.abs(c), axis=0), lambda c: jnp.linalg.norm(c, axis=0)):
         centre = safe_divide(centre, jnp.broadcast_to(length(centre), centre.shape))
     return centre
-
-
-# ---- The k smallest of a row --------------------------------------------------------------------
 
 
 def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[Array, "k"]]:

@@ -71,9 +71,6 @@ def silence(
     return jnp.where(absent[:, None, None], jnp.broadcast_to(instead, x.shape), x)
 
 
-# ---- The Karcher mean ---------------------------------------------------------------------------
-
-
 def karcher_mean(one: Callable[..., tuple[Array, ...]]) -> Callable[..., KarcherMean]:
     """The mean of a batch of sets of points, from the function `one` for a single set."""
 

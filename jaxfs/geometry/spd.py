@@ -264,9 +264,6 @@ def _affine(metric: str) -> bool:
     return _checks.option(metric, "metric", METRICS) == "affine"
 
 
-# ---- Whitening, and functions of whitened matrices ----------------------------------------------
-
-
 def _cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """L with L Lᵀ = a; all NaN unless `a` is positive definite and finite."""
     chol = _lapack.cholesky(a)

@@ -190,6 +190,8 @@ def settled(
 ) -> Float[Array, "n k"]:
     """The first `number` eigenvectors, with a basis of each eigenspace determined by the data.
 
+    The entry of largest magnitude of each vector is positive.
+
     `values` rise. If the last eigenspace extends beyond `MORE` further pairs, all `vectors` are
     used, which costs an `eigh` of their number. If it extends beyond those, the known part is
     treated as the whole space.
@@ -213,7 +215,11 @@ def settled(
             return jnp.where(last[None, :number], found, basis)
 
         basis = computed_if(jnp.all(joined[number - 1 : few]), with_all, vectors, basis)
-    return _signed(basis, rank)
+
+    def signed(column):
+        return column * jnp.sign(column[_first_peak(jnp.abs(column), rank)])
+
+    return jax.vmap(signed, in_axes=1, out_axes=1)(basis)
 
 
 def _basis(
@@ -265,12 +271,3 @@ def _first_peak(size: Float[Array, "n"], rank: Float[Array, "n"]) -> Int[Array, 
     """The index of the largest `size` to half of the digits; ties by the largest `rank`."""
     peak = size >= (1 - eps(size.dtype) ** 0.5) * jnp.max(size)
     return jnp.argmax(jnp.where(peak, rank, -jnp.inf))
-
-
-def _signed(v: Float[Array, "n k"], rank: Float[Array, "n"]) -> Float[Array, "n k"]:
-    """`v` with signs such that the entry of largest magnitude of each column is positive."""
-
-    def one(column):
-        return column * jnp.sign(column[_first_peak(jnp.abs(column), rank)])
-
-    return jax.vmap(one, in_axes=1, out_axes=1)(v)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from jaxfs import _checks, _numerics
 from jaxfs._numerics import matmul, safe_divide, smallest
 from jaxfs._types import ArrayLike
-from jaxfs.kernels._distances import Points, distances_from, mean_point, points_about, squarable
+from jaxfs.kernels._distances import distances_from, mean_point, points_about, squarable
 
 _SYMMETRIZE = ("none", "mean", "max", "min")
 
@@ -67,7 +67,7 @@ def nearest_neighbors(
 
 @functools.partial(jax.jit, static_argnums=(2, 3, 4))
 def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) -> Neighbors:
-    """The lists of all rows, a block at a time."""
+    """The neighbours of all rows, a block at a time: candidates first, ranked by differences."""
     n, p = x.shape
     known = jnp.all(squarable(x) | ~present[:, None])
     x = jnp.where(present[:, None] & known, x, jnp.zeros_like(x))
@@ -75,31 +75,19 @@ def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) 
     points = lax.stop_gradient(points_about(x, w, mean_point(x, w, present), present))
 
     @jax.checkpoint  # so that the backward pass does not store the differences of all blocks
-    def lists(i):
-        return _ranked(x, i, _candidates(i, points, present, candidates), k)
+    def neighbors(i):
+        others = present & present[i] & (jnp.arange(n) != i)
+        _, near = smallest(jnp.where(others, distances_from(i, points), jnp.inf), candidates)
+        near = jnp.sort(near)  # so that ties take the lowest index; missing ones (−1) come first
+        d2 = jnp.sum(jnp.square(x[near] - x[i][None, :]), axis=1)
+        order = smallest(jnp.where(near < 0, jnp.inf, lax.stop_gradient(d2)), k)[1]
+        found = order >= 0
+        return jnp.where(found, near[order], -1), jnp.where(found, d2[order], jnp.inf)
 
     # The first rows fill up the last block, and are dropped.
     rows = jnp.arange(n + -n % block_size) % n
-    indices, d2 = lax.map(lists, rows, batch_size=block_size)
+    indices, d2 = lax.map(neighbors, rows, batch_size=block_size)
     return Neighbors(jnp.where(known, indices[:n], -1), jnp.where(known, d2[:n], jnp.nan))
-
-
-def _candidates(i, points: Points, present, m: int) -> Int[Array, "m"]:
-    """Indices of about the m nearest samples of sample i, by the fast formula; −1 for none."""
-    others = present & present[i] & (jnp.arange(present.size) != i)
-    return smallest(jnp.where(others, distances_from(i, points), jnp.inf), m)[1]
-
-
-def _ranked(x: Array, i, near: Int[Array, "m"], k: int) -> tuple[Array, Array]:
-    """The k nearest among candidates, by distances from differences."""
-    near = jnp.sort(near)  # so that ties take the lowest index; missing ones come first
-    d2 = jnp.sum(jnp.square(x[near] - x[i][None, :]), axis=1)
-    order = smallest(jnp.where(near < 0, jnp.inf, lax.stop_gradient(d2)), k)[1]
-    found = order >= 0
-    return jnp.where(found, near[order], -1), jnp.where(found, d2[order], jnp.inf)
-
-
-# ---- Weights on the edges -----------------------------------------------------------------------
 
 
 def adaptive_weights(squared_distances: ArrayLike) -> Float[Array, "*b k"]:
@@ -197,9 +185,6 @@ def _edges(indices: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]
         got = f"{weights.shape} and {indices.shape}"
         raise _checks.fail("weights and indices", "of one shape", got)
     return indices, weights
-
-
-# ---- Dirichlet energy ---------------------------------------------------------------------------
 
 
 def dirichlet_energies(

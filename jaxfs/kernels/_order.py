@@ -13,8 +13,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import eps
 
-# ---- The value of a given rank ------------------------------------------------------------------
-
 
 def order_statistics(
     values: Float[Array, "h d"], present: Bool[Array, "h d"], rank: Int[Array, ""]
@@ -127,9 +125,6 @@ def _next(bits: Int[Array, "blocks rows d"], b: Int[Array, ""]) -> Int[Array, ""
     return jnp.min(jnp.min(jnp.where(bits > b, bits, jnp.iinfo(bits.dtype).max), axis=1))
 
 
-# ---- The best candidate -------------------------------------------------------------------------
-
-
 def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, ""]:
     """The lowest index among the best candidates of the pool, to rounding; 0 if it is empty.
 
@@ -143,15 +138,14 @@ def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, 
     return jnp.argmax(pool).astype(jnp.int32)
 
 
-# ---- Sorted rows, and counting in them ----------------------------------------------------------
-
-
 def sort_last(values: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
     """Values in rising order along the last axis, NaN last; without derivative.
 
     It sorts the bits of the floats: on CPU, XLA sorts integers several times faster than floats.
     """
-    return _from_key(lax.sort(_key(lax.stop_gradient(values)), is_stable=False), values.dtype)
+    key = lax.sort(_key(lax.stop_gradient(values)), is_stable=False)
+    bits = jnp.where(key < 0, key ^ jnp.iinfo(key.dtype).max, key)
+    return lax.bitcast_convert_type(bits, values.dtype)
 
 
 def _key(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
@@ -161,10 +155,6 @@ def _key(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
     bits = lax.bitcast_convert_type(values, integer)
     largest = jnp.iinfo(integer).max
     return jnp.where(jnp.isnan(values), largest, jnp.where(bits < 0, bits ^ largest, bits))
-
-
-def _from_key(key: Int[Array, "*s"], dtype) -> Float[Array, "*s"]:
-    return lax.bitcast_convert_type(jnp.where(key < 0, key ^ jnp.iinfo(key.dtype).max, key), dtype)
 
 
 def count_leading(

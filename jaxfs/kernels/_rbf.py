@@ -40,8 +40,7 @@ class Percentile(Record):
     sample: int | None = eqx.field(static=True, default=None)
 
     def __post_init__(self):
-        _checks.number(self.q, "q", low=0, high=100)
-        _check_rule(self)
+        _check_rule(self, scalar=False)
 
 
 class Median(Record):
@@ -57,11 +56,13 @@ class Median(Record):
     sample: int | None = eqx.field(static=True, default=None)
 
     def __post_init__(self):
-        _check_rule(self)
+        _check_rule(self, scalar=False)
 
 
-def _check_rule(rule: Median | Percentile) -> None:
-    _checks.number(rule.factor, "factor", low=0, open_low=True)
+def _check_rule(rule: Median | Percentile, *, scalar: bool) -> None:
+    if isinstance(rule, Percentile):
+        _checks.number(rule.q, "q", low=0, high=100, scalar=scalar)
+    _checks.number(rule.factor, "factor", low=0, open_low=True, scalar=scalar)
     if rule.sample is not None:
         _checks.integer(rule.sample, "sample", low=2)
 
@@ -72,14 +73,12 @@ Bandwidth: TypeAlias = Scalar | Median | Percentile
 
 def check_bandwidth(rule: Bandwidth) -> None:
     """Check that `rule` is a positive number, or a rule of single numbers."""
-    if isinstance(rule, Percentile):
-        _checks.number(rule.q, "q", low=0, high=100, scalar=True)
     if isinstance(rule, (Median, Percentile)):
-        _checks.number(rule.factor, "factor", low=0, open_low=True, scalar=True)
-    else:
-        if not isinstance(rule, (float, int, np.ndarray, np.generic, jax.Array)):
-            raise _checks.fail("bandwidth", "a positive number, Median or Percentile", repr(rule))
+        _check_rule(rule, scalar=True)
+    elif isinstance(rule, (float, int, np.ndarray, np.generic, jax.Array)):
         _checks.number(rule, "bandwidth", low=0, open_low=True, scalar=True)
+    else:
+        raise _checks.fail("bandwidth", "a positive number, Median or Percentile", repr(rule))
 
 
 def bandwidth(
@@ -222,9 +221,6 @@ def _fold(a: Shaped[Array, "d d"]) -> Shaped[Array, "h d"]:
     folded = jnp.where(j >= i, a[: (d + 1) // 2], turned)
     middle = (2 * i + 1 == d) & (j < i)  # a middle row would repeat itself
     return jnp.where(middle, jnp.zeros_like(folded), folded)
-
-
-# ---- Kernels ------------------------------------------------------------------------------------
 
 
 def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:

@@ -41,8 +41,9 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
     def several(number, batched, *arrays):
         axes = tuple(0 if b else None for b in batched)
         whole = jax.vmap(function, axes)
-        work = max(_work(a.shape[b:]) for a, b in zip(arrays, batched, strict=True))
-        size = max(1, _LITTLE // work)
+        shapes = (a.shape[b:] for a, b in zip(arrays, batched, strict=True))
+        work = max(_WORK * math.prod(shape) * min(shape[-2:]) for shape in shapes)
+        size = max(1, _LITTLE // max(1, work))
 
         def parts(*arrays):
             if number < size:
@@ -59,11 +60,6 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
         return out, jax.tree.map(lambda _: True, out)
 
     return one
-
-
-def _work(shape: tuple[int, ...]) -> int:
-    *batch, m, n = shape
-    return max(1, math.prod(batch) * _WORK * m * n * min(m, n))
 
 
 def _batched(function: Callable[..., Any], *arrays: Array) -> Any:

@@ -133,59 +133,49 @@ def _without_derivative(matvec: Callable[[Array], Array], example) -> Callable[[
     return jax.tree_util.Partial(lambda v: converted(v, *closed_over))
 
 
-@functools.partial(jax.jit, static_argnames=("example", "k", "max_iterations", "kind"))
-def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iterations, kind: Static):
-    del kind  # distinguishes functions whose tree structures compare equal
-    d, b = example.shape
-    given = jnp.zeros((d, 0), example.dtype) if start is None else start[:, :b]
-    random = jax.random.normal(key, (d, b - given.shape[1]), example.dtype)
-    block = jnp.concat([given, random], axis=1)
-    return _iterate(matvec, block, k, tolerance, max_iterations)
-
-
 class _Block(NamedTuple):
     x: Float[Array, "d b"]
     ax: Float[Array, "d b"]
     values: Float[Array, "b"]
 
+    def residuals(self, k: int) -> Float[Array, "k"]:
+        gap = self.ax - self.x * self.values[None, :]
+        return jnp.linalg.norm(gap[:, :k], axis=0)
 
-def _iterate(
-    matvec: Callable[[Array], Array], start: Float[Array, "d b"], k: int, tolerance, max_iterations
-) -> Eigenpairs:
-    """The k leading eigenpairs, from an initial block of at least k vectors."""
-    d, b = start.shape
+
+@functools.partial(jax.jit, static_argnames=("example", "k", "max_iterations", "kind"))
+def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iterations, kind: Static):
+    del kind  # distinguishes functions whose tree structures compare equal
+    d, b = example.shape
+    rounds = jnp.zeros((), jnp.int32)
     if DEPTH * b >= d:  # a round would span the whole space
-        everything = jnp.eye(d, dtype=start.dtype)
-        block, rounds = _ritz([everything], [matvec(everything)], b), jnp.zeros((), jnp.int32)
+        everything = jnp.eye(d, dtype=example.dtype)
+        block = _ritz([everything], [matvec(everything)], b)
     else:
 
         def unfinished(state):
             block, rounds = state
-            worst = jnp.max(_residuals(block, k)) / jnp.max(jnp.abs(block.values))
-            return (rounds < max_iterations) & (worst > tolerance)  # NaN ends it
+            worst = jnp.max(block.residuals(k)) / jnp.max(jnp.abs(block.values))
+            return (rounds < max_iterations) & (worst > tolerance)  # NaN ends the loop
 
         def advance(state):
             block, rounds = state
-            return _round(matvec, block, b), rounds + 1
+            spaces, images = [block.x], [block.ax]
+            for _ in range(DEPTH - 1):
+                spaces.append(_complement(spaces, images[-1]))
+                images.append(matvec(spaces[-1]))
+            return _ritz(spaces, images, b), rounds + 1
 
-        x = _lapack.qr(start)[0]
-        first = _ritz([x], [matvec(x)], b)
-        block, rounds = lax.while_loop(unfinished, advance, (first, jnp.zeros((), jnp.int32)))
-    residuals = _residuals(block, k)
-    values, vectors = block.values[:k], block.x[:, :k]
+        given = jnp.zeros((d, 0), example.dtype) if start is None else start[:, :b]
+        random = jax.random.normal(key, (d, b - given.shape[1]), example.dtype)
+        x = _lapack.qr(jnp.concat([given, random], axis=1))[0]
+        state = _ritz([x], [matvec(x)], b), rounds
+        block, rounds = lax.while_loop(unfinished, advance, state)
+    residuals, vectors = block.residuals(k), block.x[:, :k]
     converged = jnp.max(residuals) <= tolerance * jnp.max(jnp.abs(block.values))
     peak = jnp.argmax(jnp.abs(vectors), axis=0, keepdims=True)
     vectors = vectors * jnp.sign(jnp.take_along_axis(vectors, peak, axis=0))
-    return Eigenpairs(values, vectors, residuals, converged, rounds)
-
-
-def _round(matvec: Callable[[Array], Array], block: _Block, b: int) -> _Block:
-    """The best b vectors of a space to which products with A are added, each orthogonalised."""
-    spaces, images = [block.x], [block.ax]
-    for _ in range(DEPTH - 1):
-        spaces.append(_complement(spaces, images[-1]))
-        images.append(matvec(spaces[-1]))
-    return _ritz(spaces, images, b)
+    return Eigenpairs(block.values[:k], vectors, residuals, converged, rounds)
 
 
 def _complement(spaces: list[Array], new: Float[Array, "d b"]) -> Float[Array, "d b"]:
@@ -206,8 +196,3 @@ def _ritz(spaces: list[Array], images: list[Array], b: int) -> _Block:
     w, u = _lapack.eigh(symmetrize(matmul(q.T, aq)))
     w, u = w[::-1][:b], u[:, ::-1][:, :b]
     return _Block(matmul(q, u), matmul(aq, u), w)
-
-
-def _residuals(block: _Block, k: int) -> Float[Array, "k"]:
-    gap = block.ax - block.x * block.values[None, :]
-    return jnp.linalg.norm(gap[:, :k], axis=0)

@@ -166,9 +166,6 @@ def _fast_solve(w: Float[Array, "q q"], b: Float[Array, "q"]) -> Float[Array, "q
     return jnp.append(x, jnp.sum(share * x) + safe_divide(b[-1], degree))
 
 
-# ---- Newton's method ----------------------------------------------------------------------------
-
-
 class _State(NamedTuple):
     """The last accepted point, the step under trial, and the slope that the step must reduce."""
 

@@ -183,9 +183,6 @@ def _start(ranked: Float[Array, "r"], last: Int[Array, ""], k: int) -> Float[Arr
     return jnp.sum(after.astype(ranked.dtype) * between[None, :], axis=1)
 
 
-# ---- Weights of the graph -----------------------------------------------------------------------
-
-
 def soft_weights(distances: ArrayLike, soft: SoftKNN) -> Float[Array, "*b candidates"]:
     """The weights of an adaptive k-NN graph from soft indicators: s_ij ∝ (ξ_i·e_i − e_ij)₊.
 
