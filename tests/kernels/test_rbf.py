@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from jaxfs import kernels
+from jaxfs._numerics import smallest
 from jaxfs.kernels import _order, _rbf
 from jaxfs.kernels._rbf import Median, Percentile
 from tests.helpers import RTOL, assert_close, assert_derivatives, rng
