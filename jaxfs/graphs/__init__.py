@@ -2,7 +2,7 @@
 
 A graph on n samples is a dense matrix of weights `(n, n)`, or lists of neighbours: indices `(n, k)`
 with weights `(n, k)`. The index −1 means no neighbour. Samples that are padding have no neighbours
-and are nobody's neighbours.
+and are neighbours of no sample.
 """
 
 from jaxfs.graphs._laplacian import laplacian

@@ -163,7 +163,7 @@ def sampled(d: int, size: int | None) -> np.ndarray:
 
 
 def _sigma(d2: Float[Array, "d d"], rule: Bandwidth, present: Array) -> Float[Array, ""]:
-    """σ by a checked rule, whose numbers become arrays so that none of them compiles anew."""
+    """σ by a checked rule. Its numbers become arrays, so that new values do not compile again."""
     if not isinstance(rule, (Median, Percentile)):
         return _positive(jnp.asarray(rule, d2.dtype))
     if rule.sample is not None and rule.sample < d2.shape[0]:

@@ -222,20 +222,17 @@ def soft_weights(distances: ArrayLike, soft: SoftKNN) -> Float[Array, "*b candid
 
 @jax.jit
 def _soft_weights(e, nearest, following) -> Float[Array, "*b m"]:
-    share = safe_divide(nearest, _total(nearest) * jnp.ones_like(nearest))
+    total = functools.partial(jnp.sum, axis=-1, keepdims=True)
+    share = safe_divide(nearest, total(nearest) * jnp.ones_like(nearest))
     # Neither a shift nor a unit changes the weights: they only keep digits.
     involved = (nearest > 0) | (following > 0)
     least = jnp.where(involved, lax.stop_gradient(e), jnp.inf)
     above = jnp.where(involved, e - jnp.min(least, axis=-1, keepdims=True), jnp.zeros_like(e))
-    reach = _total(following * above)  # ξ·e − min e
-    elsewhere = _total(jnp.where(above > 0, following, jnp.zeros_like(following)))
+    reach = total(following * above)  # ξ·e − min e
+    elsewhere = total(jnp.where(above > 0, following, jnp.zeros_like(following)))
     tied = (elsewhere <= eps(e.dtype)) | (reach <= jnp.finfo(e.dtype).tiny)
     unit = jnp.where(tied, jnp.ones_like(reach), lax.stop_gradient(reach))
     closer = (nearest > 0) & (above < reach)
     close = jnp.where(closer, (reach - above) / unit, jnp.zeros_like(e))
-    weights = jnp.where(tied, share, close / jnp.where(tied, 1, _total(close)))
+    weights = jnp.where(tied, share, close / jnp.where(tied, 1, total(close)))
     return jnp.where(jnp.isnan(nearest), jnp.nan, weights)
-
-
-def _total(v: Float[Array, "*b m"]) -> Float[Array, "*b 1"]:
-    return jnp.sum(v, axis=-1, keepdims=True)
