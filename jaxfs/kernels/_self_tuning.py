@@ -27,8 +27,8 @@ def self_tuning_affinity(
     - `squared_distances`: D `(n, n)`, symmetric, nonnegative.
     - `num_neighbors`: k; σ_i is the distance from sample i to its k-th neighbour, the sample itself
       (by index) not counted; static, in [1, n − 1].
-    - `mask`: `(n,)`, false or 0 for samples that are padding. They are neighbours of no sample and have
-      affinity 0.
+    - `mask`: `(n,)`, false or 0 for samples that are padding. They are neighbours of no sample
+      and have affinity 0.
 
     **Returns** `(n, n)`, symmetric, 1 on the diagonal.
 
