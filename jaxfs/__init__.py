@@ -11,7 +11,8 @@ from jaxfs import (
     surrogates,
     transport,
 )
-from jaxfs._types import Median, Percentile, Selection
+from jaxfs._types import Selection
+from jaxfs.kernels._rbf import Median, Percentile
 from jaxfs.methods.classical import (
     anova_score,
     cfs_select,

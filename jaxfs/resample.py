@@ -14,9 +14,9 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
+from jaxfs._checks import presence
 from jaxfs._numerics import matmul
 from jaxfs._types import ArrayLike, Scalar, Static, static_function
-from jaxfs.kernels._rbf import presence
 
 __all__ = ["Stability", "stability", "subsample_masks"]
 

@@ -26,7 +26,7 @@ import jaxfs
 from benchmarks.scale.manifest import resident
 from benchmarks.timing import at_least, finish, verdict
 from jaxfs import graphs, streaming
-from jaxfs.graphs import _eigenvectors
+from jaxfs.graphs import _laplacian
 
 D, CLASSES, CHOSEN, BLOCK = 500, 10, 50, 50_000
 INFORMATIVE = 20
@@ -106,7 +106,7 @@ def memory() -> None:
     soft = temporary(lambda x: tuple(learner(x)), x)
     print(f"soft k-NN graph, 50 000 x 1000: {soft:.2f} GB more")
     everyone = jax.ShapeDtypeStruct((50_000,), jnp.bool_)
-    ssfs = temporary(lambda x, m: _eigenvectors.sample_eigenvectors(x, 2, 10, m), x, everyone)
+    ssfs = temporary(lambda x, m: _laplacian.sample_eigenvectors(x, 2, 10, m), x, everyone)
     print(f"graph of SSFS, 50 000 x 1000: {ssfs:.2f} GB beside it (n x n would be 10)")
 
 

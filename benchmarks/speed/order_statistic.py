@@ -18,7 +18,7 @@ import scipy.linalg  # noqa: E402
 
 from benchmarks.timing import best  # noqa: E402
 from jaxfs import kernels  # noqa: E402
-from jaxfs._types import Median  # noqa: E402
+from jaxfs.kernels._rbf import Median  # noqa: E402
 
 SAMPLES = 100
 BAR = 0.3

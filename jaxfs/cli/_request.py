@@ -7,7 +7,7 @@ import math
 import typing
 from typing import Any, NamedTuple
 
-from jaxfs._types import variant
+from jaxfs._checks import variant
 from jaxfs.cli.tables._columns import Refusal, listed, quote
 from jaxfs.estimators import METHODS, Method
 

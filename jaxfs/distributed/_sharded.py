@@ -11,8 +11,9 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._types import ArrayLike, Bandwidth, Median, Scalar, Selection
+from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.distributed._datasets import check_axes, constrained, on_host, placed
+from jaxfs.kernels._rbf import Bandwidth, Median
 from jaxfs.methods.gaussian import _moments, _search, _select
 from jaxfs.methods.manifest import _lowrank_score
 from jaxfs.methods.manifest._part import Part

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs._types import Bandwidth, Percentile
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, estimator
+from jaxfs.kernels._rbf import Bandwidth, Percentile
 from jaxfs.methods.manifest import (
     manifest_cost,
     manifest_lowrank_score,

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs._types import variant
+from jaxfs._checks import variant
 from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, estimator
-from jaxfs.graphs._eigenvectors import LARGE
+from jaxfs.graphs._laplacian import LARGE
 from jaxfs.kernels._self_tuning import BLOCK
 from jaxfs.methods.ssfs import Leading, Predictable, Stable, _steps
 from jaxfs.methods.ssfs._options import SCORING, SELECTIONS, check_arguments

@@ -7,13 +7,14 @@ traced.
 
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks, _numerics
 from jaxfs._numerics import matmul, safe_divide, unit_columns
-from jaxfs._types import Scalar, Static, record
+from jaxfs._types import Record, Scalar, Static
 from jaxfs.surrogates import boosting, linear, logistic
 from jaxfs.surrogates._common import ResampledScores
 
@@ -48,8 +49,7 @@ class SelectionModel(ScoringModel, Protocol):
     ) -> ResampledScores: ...
 
 
-@record()
-class Logistic:
+class Logistic(Record):
     """Logistic regression of binary labels: |β| / Σ |β|. `c` is positive."""
 
     c: Scalar = 1.0
@@ -69,8 +69,7 @@ class Logistic:
         )
 
 
-@record()
-class Ridge:
+class Ridge(Record):
     """Ridge regression: |β| / Σ |β|. `alpha` is positive."""
 
     alpha: Scalar = 1.0
@@ -88,15 +87,14 @@ class Ridge:
         )
 
 
-@record(static=("num_trees", "max_depth"))
-class BoostedTrees:
+class BoostedTrees(Record):
     """Boosted trees, of squared loss for labels that are not binary: the mean gain of splits.
 
     Settings as in `boosting.fit`.
     """
 
-    num_trees: int = 100
-    max_depth: int = 6
+    num_trees: int = eqx.field(static=True, default=100)
+    max_depth: int = eqx.field(static=True, default=6)
     learning_rate: Scalar = 0.3
     l2: Scalar = 1.0
     min_child_weight: Scalar = 1.0
@@ -110,8 +108,7 @@ class BoostedTrees:
         return boosting.fit(x, y, loss=loss, weights=present, **vars(self)).importances
 
 
-@record()
-class Correlation:
+class Correlation(Record):
     """No model: the squared correlation of feature and label, 0 for what is constant."""
 
     binary_only: ClassVar[bool] = False

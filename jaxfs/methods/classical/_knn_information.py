@@ -21,8 +21,8 @@ from jax import lax
 from jax.scipy.special import digamma
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import computed_if, safe_divide, varied
-from jaxfs.kernels._order import at, count_leading, first_places, smallest, sort_last
+from jaxfs._numerics import computed_if, safe_divide, smallest, varied
+from jaxfs.kernels._order import at, count_leading, first_places, sort_last
 from jaxfs.methods.classical._bins import map_sorting
 from jaxfs.methods.classical._class_moments import in_units, overall_moments
 

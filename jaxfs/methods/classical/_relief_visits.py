@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, safe_divide
-from jaxfs.kernels._order import smallest
+from jaxfs._numerics import matmul, safe_divide, smallest
 
 #: Number of coordinates added in one loop of `manhattan`. With 8 the sums travel to memory too
 #: often, with 32 the loop runs out of registers; both were slower on CPU. A reduction over the axis

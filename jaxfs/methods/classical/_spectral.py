@@ -12,6 +12,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
+from jaxfs._checks import presence
 from jaxfs._numerics import matmul, safe_divide, safe_sqrt, varied
 from jaxfs._types import ArrayLike
 from jaxfs.graphs import (
@@ -21,10 +22,9 @@ from jaxfs.graphs import (
     laplacian,
     nearest_neighbors,
 )
-from jaxfs.graphs._eigenvectors import leading_eigenvectors
+from jaxfs.graphs._laplacian import leading_eigenvectors
 from jaxfs.kernels import self_tuning_affinity, squared_distances
 from jaxfs.kernels._distances import squarable
-from jaxfs.kernels._rbf import presence
 from jaxfs.surrogates import linear
 
 #: Default number of neighbours by graph.

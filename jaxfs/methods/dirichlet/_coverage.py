@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul
-from jaxfs.kernels._order import smallest
+from jaxfs._numerics import matmul, smallest
 
 #: So many features are looked at together.
 _TOGETHER = 32

@@ -18,10 +18,10 @@ from jaxtyping import Array, Float, Int
 from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
+from jaxfs._checks import presence
 from jaxfs._numerics import gram, matmul
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, nearest_neighbors
-from jaxfs.kernels._rbf import presence
 from jaxfs.linalg._lapack import cholesky, solve_triangular
 from jaxfs.methods.dirichlet._exploration import Chosen
 from jaxfs.methods.dirichlet._training import (

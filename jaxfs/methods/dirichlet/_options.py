@@ -7,9 +7,9 @@ import optax
 from jax import lax
 
 from jaxfs import _checks
+from jaxfs._checks import plain, presence, settle, variant
 from jaxfs._numerics import varied
-from jaxfs._types import Scalar, plain, settle, variant
-from jaxfs.kernels._rbf import presence
+from jaxfs._types import Scalar
 from jaxfs.methods.dirichlet._training import Options, Settings
 
 

@@ -16,9 +16,8 @@ import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, safe_divide
+from jaxfs._numerics import matmul, safe_divide, smallest
 from jaxfs.graphs import adaptive_weights
-from jaxfs.kernels._order import smallest
 from jaxfs.transport import soft_knn, soft_weights
 
 

@@ -14,9 +14,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar, check_bandwidth
+from jaxfs._types import ArrayLike, Scalar
 from jaxfs.kernels import feature_bandwidth
-from jaxfs.kernels._rbf import coordinate_weights, sampled
+from jaxfs.kernels._distances import coordinate_weights
+from jaxfs.kernels._rbf import Bandwidth, Median, Percentile, check_bandwidth, sampled
 from jaxfs.methods.manifest._nystrom import (
     BLOCK,
     PIVOT_BLOCKS,

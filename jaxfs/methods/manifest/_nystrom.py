@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs._numerics import atanhc, congruence, eps, matmul, symmetrize
 from jaxfs.geometry import spd
 from jaxfs.kernels import rbf
-from jaxfs.kernels._distances import Points, between, centred, mean_point
+from jaxfs.kernels._distances import Points, between, mean_point, points_about
 from jaxfs.linalg import _frechet, absm, eigh, inv_sqrtm, leading_eigenspace
 from jaxfs.linalg._lapack import cholesky, solve_triangular
 from jaxfs.methods.manifest._part import Part
@@ -54,7 +54,7 @@ def feature_points(x: Float[Array, "n d"], w: Float[Array, "n"], part: Part, see
     """
     columns = jnp.matrix_transpose(x)
     everyone = jnp.ones((seen.shape[0],), bool)
-    return centred(columns, w, mean_point(seen, w, everyone), part.present)
+    return points_about(columns, w, mean_point(seen, w, everyone), part.present)
 
 
 def pivots(

@@ -20,10 +20,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._types import ArrayLike, Bandwidth, Median, Scalar, check_bandwidth
+from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import spd, spsd
 from jaxfs.kernels import feature_kernel
-from jaxfs.linalg import absm_diagonal
+from jaxfs.kernels._rbf import Bandwidth, Median, check_bandwidth
+from jaxfs.linalg._divided_differences import abs_diagonal as absm_diagonal
 
 GEOMETRIES = ("spd", "spsd")
 AGGREGATES = ("max", "sum")

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxfs import _checks
-from jaxfs._types import Scalar, Static, plain, settle, variant
-from jaxfs.kernels._rbf import presence
+from jaxfs._checks import plain, presence, settle, variant
+from jaxfs._types import Scalar, Static
 from jaxfs.methods.ssfs._steps import Settings
 from jaxfs.surrogates import models
 from jaxfs.surrogates.models import ScoringModel, SelectionModel

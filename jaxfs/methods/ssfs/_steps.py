@@ -12,7 +12,7 @@ from jaxfs import _numerics
 from jaxfs._numerics import eps, matmul, safe_divide
 from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
-from jaxfs.graphs._eigenvectors import sample_eigenvectors
+from jaxfs.graphs._laplacian import sample_eigenvectors
 from jaxfs.methods.ssfs._medoids import two_medoids
 from jaxfs.resample import subsample_masks
 from jaxfs.surrogates._common import ResampledScores
