@@ -15,7 +15,7 @@ from jaxfs._types import ArrayLike, Bandwidth, Median, Scalar, Selection
 from jaxfs.distributed._datasets import check_axes, constrained, on_host, placed
 from jaxfs.methods.gaussian import _moments, _search, _select
 from jaxfs.methods.manifest import _lowrank_score
-from jaxfs.methods.manifest._part import Part
+from jaxfs.methods.manifest._shard import Shard
 
 
 def sharded_manifest_score(
@@ -54,7 +54,7 @@ def sharded_manifest_score(
     """
     _check_axis(mesh, axis)
     with on_host():
-        arguments, options = _lowrank_score.problem(
+        arguments, options = _lowrank_score.lowrank_arguments(
             key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
         )
     key, x1, x2, *others = arguments
@@ -67,8 +67,8 @@ def sharded_manifest_score(
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _manifest_parts(mesh, axis, d, options, key, x1, x2, *others):
     def score(key, x1, x2, *others):
-        part = Part(d, x1.shape[1], axis)
-        return _lowrank_score.part_score(part, key, x1, x2, *others, **dict(options))
+        shard = Shard(d, x1.shape[1], axis)
+        return _lowrank_score.shard_score(shard, key, x1, x2, *others, **dict(options))
 
     columns = P(None, axis)
     specs = (P(), columns, columns, *(P() for _ in others))
