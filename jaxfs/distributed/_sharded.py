@@ -13,7 +13,9 @@ from jaxtyping import Array, Float
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Bandwidth, Median, Scalar, Selection
 from jaxfs.distributed._datasets import check_axes, constrained, on_host, placed
-from jaxfs.methods.gaussian import _moments, _search, _select
+from jaxfs.methods.gaussian._moments import gaussian_moments
+from jaxfs.methods.gaussian._search import CompromiseSearch
+from jaxfs.methods.gaussian._select import check_fallback, table_arguments
 from jaxfs.methods.manifest import _lowrank_score
 from jaxfs.methods.manifest._shard import Shard
 
@@ -105,9 +107,9 @@ def sharded_gc_select(
     each feature chosen.
     """
     _check_axis(mesh, axis)
-    _select.check_fallback(fallback, key)
+    check_fallback(fallback, key)
     with on_host():
-        (x, y, *others, weights), options = _select.problem(
+        (x, y, weights, *others), options = table_arguments(
             x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
         )
     if weights is None:
@@ -124,9 +126,8 @@ def _gc_parts(mesh, axis, options, x, y, weights, *others):
     num_classes = options.pop("num_classes")
 
     def select(x, y, weights, *others):
-        m = _moments.moments(x, y, weights, num_classes, axis)
-        search = _search.gc_search(m, *others, **options)
-        return _search.run(search, m, options["num_features"])
+        m = gaussian_moments(x, y, weights, num_classes, axis)
+        return CompromiseSearch(m, *others, **options).run()
 
     specs = (P(axis),) * 3 + tuple(P() for _ in others)
     run = jax.shard_map(select, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)

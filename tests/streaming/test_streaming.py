@@ -134,7 +134,7 @@ def test_a_second_call_compiles_nothing(monkeypatch):
     x, y = table()
     streaming.gc_select(in_blocks(x, y), 2, num_classes=3)
     traced = []
-    monkeypatch.setattr(_search, "run", lambda *a: traced.append(a))
+    monkeypatch.setattr(_search.Search, "run", lambda *a: traced.append(a))
     streaming.gc_select(in_blocks(x, y), 2, num_classes=3)
     assert not traced
 
