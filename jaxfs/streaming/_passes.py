@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs.methods.gaussian._moments import ClassBlocks, class_blocks, products
+from jaxfs.methods.gaussian._moments import ClassBlocks, class_blocks
 from jaxfs.streaming._blocks import Block, Source
 
 
@@ -89,7 +89,7 @@ def class_average(
 
 
 def target_products(source: Source, first: FirstPass) -> tuple[np.ndarray, float]:
-    """Σ w (x − mean)(y − mean) of every feature, in its unit, and Σ w (y − mean)², in two passes."""
+    """Σ w (x − mean)(y − mean) of every feature, in its unit; Σ w (y − mean)². Two passes."""
     mass: Any = 0.0
     total: Any = 0.0
     for block in source:
@@ -130,14 +130,13 @@ def _block_sums(block: Block, origin, num_classes: int):
     """Sizes and sums of the classes, largest absolute values, smallest values."""
     rows = _class_blocks(block, num_classes, origin)
     low = jnp.min(jnp.where((block.weights > 0)[:, None], block.x, jnp.inf), axis=0)
-    sums = rows.by_class(products(rows.shares, rows.blocks))
-    return rows.sizes(), sums, rows.largest(), low
+    return rows.sizes(), rows.sums(), rows.largest(), low
 
 
 @functools.partial(jax.jit, static_argnums=3)
 def _block_average(block: Block, origin, means, function, *more):
     rows = _class_blocks(block, means.shape[0], origin)
-    return function(rows.centred(jnp.ones(means.shape[0], means.dtype), means), *more)
+    return function(rows.centred(means), *more)
 
 
 @jax.jit

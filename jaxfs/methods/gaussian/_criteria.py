@@ -9,22 +9,11 @@ from jaxtyping import Array, Float
 
 from jaxfs._numerics import matmul
 from jaxfs.linalg._lapack import cho_solve, cholesky
-from jaxfs.methods.gaussian._groups import (
-    CompromiseGroups,
-    Groups,
-    group_covariances,
-    one_against_rest,
-    total_variances,
-)
+from jaxfs.methods.gaussian import _groups
 from jaxfs.methods.gaussian._moments import GaussianMoments, gaussian_moments
 
 #: The default ridge, in units of a feature's variance times its kurtosis, and the shrinkage.
 RIDGE, SHRINKAGE = 0.1, 0.3
-
-
-def _entropy_constant(size, dtype):
-    """k/2 log 2πe."""
-    return jnp.asarray(size, dtype) * (0.5 * math.log(2 * math.pi * math.e))
 
 
 def _surprise(p: Float[Array, "c"]) -> Float[Array, "c"]:
@@ -41,8 +30,9 @@ def compromise(ratio: Float[Array, "c d"], p: Float[Array, "c"]):
 
 
 def class_entropy(logdet: Float[Array, "c d"], p: Float[Array, "c"], size):
-    """Σ_y p_y H(f_y), the difference of H̃ and Ĩ."""
-    return 0.5 * matmul(p[None], logdet)[0] + _entropy_constant(size, logdet.dtype)
+    """Σ_y p_y H(f_y), the difference of H̃ and Ĩ; `size` is the number of features."""
+    constant = jnp.asarray(size, logdet.dtype) * (0.5 * math.log(2 * math.pi * math.e))
+    return 0.5 * matmul(p[None], logdet)[0] + constant
 
 
 def divergence(ratio, trace, distance, p: Float[Array, "g"], size):
@@ -80,7 +70,7 @@ def swap(a: Float[Array, "g *d"]) -> Float[Array, "g *d"]:
 
 def deviation(m: GaussianMoments) -> Float[Array, "d"]:
     """The standard deviations of the features; 1 for constants."""
-    return jnp.sqrt(jnp.where(m.varies, total_variances(m), 1))
+    return jnp.sqrt(jnp.where(m.varies, _groups.total_variances(m), 1))
 
 
 def default_ridge(m: GaussianMoments, fourth: Float[Array, "c d"]) -> Float[Array, "d"]:
@@ -105,11 +95,11 @@ def regularisation(m: GaussianMoments, ridge, shrinkage):
 # ---- The criterion of a given set of features ---------------------------------------------------
 
 
-def _subset(m: GaussianMoments, g: Groups, indices, ridge):
+def _subset(m: GaussianMoments, g: _groups.Groups, indices, ridge):
     """The covariances of the groups plus the ridge; NaN for an index out of range."""
     d = m.varies.shape[0]
     inside = jnp.clip(indices, 0, d - 1)
-    cov = group_covariances(m, g, inside)
+    cov = _groups.group_covariances(m, g, inside)
     eye = jnp.eye(indices.shape[0], dtype=cov.dtype)[None]
     cov = jnp.where((g.priors > 0)[:, None, None], cov + ridge[None, inside, None] * eye, eye)
     return jnp.where(jnp.all((indices >= 0) & (indices < d)) & m.finite, cov, jnp.nan)
@@ -124,7 +114,7 @@ def _logdet(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
 def gc_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
     m = gaussian_moments(x, y, weights, num_classes)
     ridge, shrinkage = regularisation(m, ridge, shrinkage)
-    g = CompromiseGroups(m.priors, m.deviations, shrinkage)
+    g = _groups.CompromiseGroups(m.priors, m.deviations, shrinkage)
     logdet = _logdet(_subset(m, g, indices, ridge))
     value, _ = compromise(logdet[-1:] - logdet[:-2], m.priors)
     if objective == "entropy":
@@ -136,7 +126,7 @@ def gc_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objec
 def gkl_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
     m = gaussian_moments(x, y, weights, num_classes)
     ridge, shrinkage = regularisation(m, ridge, shrinkage)
-    g = one_against_rest(m, shrinkage)
+    g = _groups.one_against_rest(m, shrinkage)
     cov = _subset(m, g, indices, ridge)
     means = jnp.take(g.means, jnp.clip(indices, 0, m.varies.shape[0] - 1), axis=1)
     delta = (means - swap(means))[:, :, None]

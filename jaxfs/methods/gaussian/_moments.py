@@ -68,20 +68,19 @@ class ClassBlocks(NamedTuple):
         """The sum of the shares of each class."""
         return self.by_class(jnp.sum(self.shares, axis=1, keepdims=True))[:, 0]
 
+    def sums(self) -> Float[Array, "c d"]:
+        """The sums of the samples of each class, weighted by their shares."""
+        return self.by_class(products(self.shares, self.blocks))
+
     def largest(self) -> Float[Array, "d"]:
         """The largest absolute value of each feature."""
         out = jnp.max(jnp.abs(self.blocks), axis=(0, 1))
         return out if self.axis is None else lax.pmax(out, self.axis)
 
-    def centred(self, sizes: Float[Array, "c"], means: Float[Array, "c d"]) -> "ClassBlocks":
-        """The samples less the means of their classes, with weights divided by `sizes`."""
+    def centred(self, means: Float[Array, "c d"]) -> "ClassBlocks":
+        """The samples less the means of their classes."""
         there = (self.shares > 0)[..., None]
-        blocks = jnp.where(there, self.blocks - means[self.label][:, None], 0)
-        return self._replace(blocks=blocks, shares=self.relative_shares(sizes))
-
-    def relative_shares(self, sizes: Float[Array, "c"]) -> Float[Array, "m b"]:
-        own = jnp.broadcast_to(sizes[self.label][:, None], self.shares.shape)
-        return safe_divide(self.shares, own)
+        return self._replace(blocks=jnp.where(there, self.blocks - means[self.label][:, None], 0))
 
     def by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
         """The sums over the blocks of each class: a product, or for many classes a scatter."""
@@ -128,11 +127,12 @@ def gaussian_moments(
     """
     weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights
     blocks = class_blocks(x, y, weights, num_classes, axis=axis)
-    sizes = blocks.sizes()
-    means = blocks.by_class(products(blocks.relative_shares(sizes), blocks.blocks))
-    data = blocks.centred(sizes, means)
-    terms = num_sums(*data.shares.shape)
-    return moments_of(data, terms, sizes, means, data.variances(), blocks.largest())
+    sizes, largest = blocks.sizes(), blocks.largest()
+    own = jnp.broadcast_to(sizes[blocks.label][:, None], blocks.shares.shape)
+    blocks = blocks._replace(shares=safe_divide(blocks.shares, own))
+    means = blocks.sums()
+    data, terms = blocks.centred(means), num_sums(*blocks.shares.shape)
+    return moments_of(data, terms, sizes, means, data.variances(), largest)
 
 
 def moments_of(data: Any, num_sums: float, sizes, means, variances, largest) -> GaussianMoments:

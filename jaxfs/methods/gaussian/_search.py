@@ -15,31 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs._numerics import eps, safe_divide
 from jaxfs._types import Selection
 from jaxfs.kernels._order import first_best
-from jaxfs.methods.gaussian._criteria import (
-    class_entropy,
-    compromise,
-    divergence,
-    pair_entropy,
-    prior_constant,
-    regularisation,
-    swap,
-)
-from jaxfs.methods.gaussian._groups import (
-    CompromiseGroups,
-    Groups,
-    group_rows,
-    group_variances,
-    one_against_rest,
-    total_row,
-    total_variances,
-)
-from jaxfs.methods.gaussian._moments import (
-    GaussianMoments,
-    column,
-    gaussian_moments,
-    products,
-    put,
-)
+from jaxfs.methods.gaussian import _criteria, _groups
+from jaxfs.methods.gaussian._moments import GaussianMoments, column, gaussian_moments, products, put
 
 # ---- The greedy search --------------------------------------------------------------------------
 
@@ -109,10 +86,12 @@ class Search:
     `terms` and, where the defaults do not serve, `rank` and `update`.
     """
 
-    def __init__(self, m: GaussianMoments, groups: Groups, ridge, initial: Int[Array, "k"]) -> None:
+    def __init__(
+        self, m: GaussianMoments, groups: _groups.Groups, ridge, initial: Int[Array, "k"]
+    ) -> None:
         self.m, self.groups, self.ridge, self.initial = m, groups, ridge, initial
-        self.variances = group_variances(m, groups, ridge)
-        self.total = total_variances(m)
+        self.variances = _groups.group_variances(m, groups, ridge)
+        self.total = _groups.total_variances(m)
 
     def initial_terms(self) -> tuple[Any, Any]:
         """`totals` and `extra` of the empty set."""
@@ -125,7 +104,8 @@ class Search:
     def rank(self, step, picks: Picks, left: Bool[Array, "d"], terms: Any, totals: Any) -> Ranking:
         """The candidates `left`, ordered by their term."""
         lost = ~jnp.isfinite(terms)
-        any_left, any_fresh, any_lost = _any(left, left & ~picks.copies, left & lost)
+        masks = jnp.stack([left, left & ~picks.copies, left & lost])
+        any_left, any_fresh, any_lost = jnp.any(masks, axis=1)
         found = any_left & ~any_lost
         return Ranking(totals + terms, (terms,), found, any_fresh, picks.saturated_at)
 
@@ -153,8 +133,10 @@ class Search:
 
     def absorb(self, pending: Any, own: Float[Array, "c d"]) -> State:
         step, i, (picks, factor, totals, extra) = pending
-        picks = picks._replace(copies=picks.copies | self._is_copy(total_row(self.m, i, own), i))
-        cov = group_rows(self.groups, i, own)
+        picks = picks._replace(
+            copies=picks.copies | self._is_copy(_groups.total_row(self.m, i, own), i)
+        )
+        cov = _groups.group_rows(self.groups, i, own)
         factor = factor._replace(rows=written(factor.rows, factor.newest, step))
         after = factor.extended(i, cov, self.ridge)
         return State(picks, after, totals, self.update(extra, factor, after, step, i, cov))
@@ -195,11 +177,6 @@ def select(x, y, weights, *arguments, search, num_classes, **options) -> Selecti
     return search(gaussian_moments(x, y, weights, num_classes), *arguments, **options).run()
 
 
-def _any(*masks: Bool[Array, "d"]) -> Bool[Array, "m"]:
-    """`jnp.any` of several masks in one reduction, because each small operation costs time."""
-    return jnp.max(jnp.stack(masks).astype(jnp.float32), axis=1) > 0
-
-
 def _pick(picks: Picks, step, given, left, ranking: Ranking) -> tuple[Int[Array, ""], Picks]:
     """The feature of one step: `given` unless it is −1, else the best candidate that is no copy.
 
@@ -228,8 +205,10 @@ class CompromiseSearch(Search):
     """GC: the terms are log σ²_{j|S} − log σ²_{j|y,S} (eq. 12), and the entropy of the classes."""
 
     def __init__(self, m, ridge, shrinkage, initial, key, *, objective, fallback) -> None:
-        ridge, shrinkage = regularisation(m, ridge, shrinkage)
-        super().__init__(m, CompromiseGroups(m.priors, m.deviations, shrinkage), ridge, initial)
+        ridge, shrinkage = _criteria.regularisation(m, ridge, shrinkage)
+        super().__init__(
+            m, _groups.CompromiseGroups(m.priors, m.deviations, shrinkage), ridge, initial
+        )
         self.key, self.objective, self.fallback = key, objective, fallback
 
     def initial_terms(self):
@@ -243,16 +222,16 @@ class CompromiseSearch(Search):
             ratio = jnp.log(r[-1:] / r[:-1])  # in a quotient units cancel without rounding
             return ratio, jnp.zeros_like(ratio[0])
         logs = jnp.log(r)
-        return logs[-1:] - logs[:-1], class_entropy(logs[:-2], self.m.priors, 1)
+        return logs[-1:] - logs[:-1], _criteria.class_entropy(logs[:-2], self.m.priors, 1)
 
     def rank(self, step, picks, left, terms, totals):
         """By eq. 10; by the fallback once every candidate puts every class at its bound."""
         ratio = totals[0][:, None] + terms[0]  # log|Σ*| − log|Σ|
-        value, clipped = compromise(ratio[:-1], self.m.priors)
+        value, clipped = _criteria.compromise(ratio[:-1], self.m.priors)
         value, wilks = value + terms[1], ratio[-1]
-        any_left, any_fresh, any_open, any_lost = _any(
-            left, left & ~picks.copies, left & ~clipped, left & ~jnp.isfinite(value + wilks)
-        )
+        lost = ~jnp.isfinite(value + wilks)
+        masks = jnp.stack([left, left & ~picks.copies, left & ~clipped, left & lost])
+        any_left, any_fresh, any_open, any_lost = jnp.any(masks, axis=1)
         saturated = (picks.saturated_at < step) | (any_left & ~any_open)
         found = any_left & ~any_lost
         if self.fallback == "stop":
@@ -290,8 +269,8 @@ class DivergenceSearch(Search):
     """GKL: the terms are the increases of the bound of section 3.2.2."""
 
     def __init__(self, m, ridge, shrinkage, initial, *, objective) -> None:
-        ridge, shrinkage = regularisation(m, ridge, shrinkage)
-        super().__init__(m, one_against_rest(m, shrinkage), ridge, initial)
+        ridge, shrinkage = _criteria.regularisation(m, ridge, shrinkage)
+        super().__init__(m, _groups.one_against_rest(m, shrinkage), ridge, initial)
         self.objective = objective
 
     def initial_terms(self):
@@ -301,18 +280,22 @@ class DivergenceSearch(Search):
             rows=jnp.zeros((g, k, d), dtype),
             newest=jnp.zeros_like(self.variances),
             core=jnp.zeros((g, k, k), dtype),
-            spread=swap(self.variances),
-            shift=means - swap(means),
+            spread=_criteria.swap(self.variances),
+            shift=means - _criteria.swap(means),
         )
-        return prior_constant(self.groups.priors), cross
+        return _criteria.prior_constant(self.groups.priors), cross
 
     def terms(self, factor, extra):
         r, p = factor.residual, self.groups.priors
         moments = extra.spread / r, extra.shift**2 / r, p, 1
         if self.objective == "mi":
-            return divergence(jnp.log(r / swap(r)), *moments)  # a quotient, as in GC
+            return _criteria.divergence(
+                jnp.log(r / _criteria.swap(r)), *moments
+            )  # a quotient, as in GC
         logs = jnp.log(r)
-        return divergence(logs - swap(logs), *moments) + pair_entropy(logs, p, 1)
+        return _criteria.divergence(logs - _criteria.swap(logs), *moments) + _criteria.pair_entropy(
+            logs, p, 1
+        )
 
     def update(self, extra, factor, after, step, i, cov):
         """E_j becomes E_j − γ_j E_i with γ = row/√r_i, where `row` is the new row of the factor.
@@ -326,7 +309,7 @@ class DivergenceSearch(Search):
         u = column(factor.rows, i)
         core_u = jnp.einsum("gkm,gm->gk", c.core, u, precision=lax.Precision.HIGHEST)
         bend = column(c.rows, i) - core_u
-        through = swap(cov) - products(u, c.rows)
+        through = _criteria.swap(cov) - products(u, c.rows)
         joint = through - products(bend, factor.rows)
         spread, shift = column(c.spread, i), column(c.shift, i)
         gamma, edge = after.newest / root, bend / root

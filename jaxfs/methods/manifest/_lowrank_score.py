@@ -17,14 +17,7 @@ from jaxfs import _checks
 from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar, check_bandwidth
 from jaxfs.kernels import feature_bandwidth
 from jaxfs.kernels._rbf import coordinate_weights, sampled
-from jaxfs.methods.manifest import _nystrom
-from jaxfs.methods.manifest._score import (
-    RIDGE,
-    as_arrays,
-    computed_after,
-    two_classes,
-    valid_weights,
-)
+from jaxfs.methods.manifest import _nystrom, _score
 from jaxfs.methods.manifest._shard import Shard
 
 #: Largest number of features for which a bandwidth rule may use all distances.
@@ -41,7 +34,7 @@ def manifest_lowrank_score(
     *,
     rank: int,
     bandwidth: Bandwidth = Median(1.0, sample=2048),
-    ridge: Scalar = RIDGE,
+    ridge: Scalar = _score.RIDGE,
     t: Scalar = 0.5,
     landmarks: int | None = None,
     refine: int | None = None,
@@ -103,7 +96,7 @@ def manifest_lowrank_score(
     arguments, options = lowrank_arguments(
         key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
     )
-    return _score(*arguments, **options)
+    return _compiled(*arguments, **options)
 
 
 class ManifestCost(NamedTuple):
@@ -162,7 +155,7 @@ def manifest_cost(
 
 
 @functools.partial(jax.jit, static_argnames=("rank", "landmarks", "refine"))
-def _score(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
+def _compiled(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
     shard = Shard(x1.shape[1], x1.shape[1])
     return shard_score(shard, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
 
@@ -172,7 +165,7 @@ def shard_score(shard, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **o
     ridge = jnp.where(ridge >= 0, ridge, jnp.nan)  # a traced ridge may be negative
     key1, key2 = jax.random.split(key)
     f1 = _factor(shard, key1, x1, weights1, bandwidth, **options)
-    f2 = _factor(shard, key2, computed_after(f1, x2), weights2, bandwidth, **options)
+    f2 = _factor(shard, key2, _score.computed_after(f1, x2), weights2, bandwidth, **options)
     return _nystrom.joint_score(shard, f1, f2, ridge, t)
 
 
@@ -194,7 +187,7 @@ def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
     factor = _nystrom.nystrom(kernel, chosen, rank)
     for _ in range(refine):
         factor = _nystrom.refined(kernel, factor)
-    return factor if weights is None else jnp.where(valid_weights(weights), factor, jnp.nan)
+    return factor if weights is None else jnp.where(_score.valid_weights(weights), factor, jnp.nan)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -205,7 +198,7 @@ def lowrank_arguments(
 ):
     """The checked arguments of `shard_score` after the shard, and its options."""
     _checks.key(key)
-    x1, x2, weights1, weights2 = two_classes(x1, x2, weights1, weights2)
+    x1, x2, weights1, weights2 = _score.two_classes(x1, x2, weights1, weights2)
     d = x1.shape[1]
     check_bandwidth(bandwidth)
     _check_sample(bandwidth, d, x1.dtype)
@@ -214,7 +207,7 @@ def lowrank_arguments(
     if rank < d:
         _checks.number(ridge, "ridge", low=0, open_low=True)
     _checks.number(t, "t", low=0, high=1, scalar=True)
-    numbers = as_arrays((bandwidth, ridge, t), x1.dtype)
+    numbers = _score.as_arrays((bandwidth, ridge, t), x1.dtype)
     options = {"rank": rank, "landmarks": landmarks, "refine": refine}
     return (key, x1, x2, *numbers, weights1, weights2), options
 
