@@ -184,13 +184,13 @@ def bucket(datasets: Iterable[Any], *, num_shapes: int = 4) -> list[Bucket]:
     out = []
     for d in np.unique(features):
         of_width = np.flatnonzero(features == d)
-        for group in _groups(sizes[of_width], num_shapes):
+        for group in _shape_groups(sizes[of_width], num_shapes):
             places = np.sort(of_width[group])
-            out.append(_padded([sets[i] for i in places], sizes[places], places))
+            out.append(_bucket_of([sets[i] for i in places], sizes[places], places))
     return out
 
 
-def _padded(sets: list[tuple[np.ndarray, ...]], sizes: np.ndarray, places: np.ndarray) -> Bucket:
+def _bucket_of(sets: list[tuple[np.ndarray, ...]], sizes: np.ndarray, places: np.ndarray) -> Bucket:
     rows = sizes.max(axis=0)
     arrays = []
     for column, r in zip(zip(*sets, strict=True), itertools.cycle(rows), strict=False):
@@ -231,7 +231,7 @@ def _dataset(one: Any, place: int) -> tuple[np.ndarray, ...]:
     return tuple(a if a.ndim == 1 or a.dtype.kind == "f" else a.astype(float) for a in arrays)
 
 
-def _groups(sizes: np.ndarray, number: int) -> Iterator[np.ndarray]:
+def _shape_groups(sizes: np.ndarray, number: int) -> Iterator[np.ndarray]:
     """At most `number` groups of data sets that share a shape, with the least padding in total.
 
     `sizes` `(data sets, arrays)` are numbers of rows. Each array of a group is padded to the
@@ -240,8 +240,12 @@ def _groups(sizes: np.ndarray, number: int) -> Iterator[np.ndarray]:
     finds the best ones.
     """
     order = np.lexsort((*sizes.T, sizes.sum(axis=1)))
-    ends = _ends(sizes[order])
-    cost = _costs(sizes[order], ends)  # cost[i, j]: one group from ends[i] to ends[j]
+    ordered = sizes[order]
+    ends = np.flatnonzero(np.any(ordered[1:] != ordered[:-1], axis=1)) + 1
+    if len(ends) > _MOST_SIZES:
+        ends = ends[np.linspace(0, len(ends) - 1, _MOST_SIZES).astype(int)]
+    ends = np.concatenate([[0], ends, [len(ordered)]])
+    cost = _padded_rows(ordered, ends)  # cost[i, j]: one group from ends[i] to ends[j]
     last = len(ends) - 1
     best = np.full((number + 1, last + 1), np.inf)
     best[0, 0] = 0
@@ -256,15 +260,7 @@ def _groups(sizes: np.ndarray, number: int) -> Iterator[np.ndarray]:
         k, j = k - 1, i
 
 
-def _ends(ordered: np.ndarray) -> np.ndarray:
-    """Where a group may end: before data sets of another size, or a subset of these places."""
-    change = np.flatnonzero(np.any(ordered[1:] != ordered[:-1], axis=1)) + 1
-    if len(change) > _MOST_SIZES:
-        change = change[np.linspace(0, len(change) - 1, _MOST_SIZES).astype(int)]
-    return np.concatenate([[0], change, [len(ordered)]])
-
-
-def _costs(ordered: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def _padded_rows(ordered: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """The rows of each run of data sets, padded to its largest."""
     runs = np.array([ordered[a:b].max(axis=0) for a, b in itertools.pairwise(ends)])
     out = np.full((len(ends), len(ends)), np.inf)

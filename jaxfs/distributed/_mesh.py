@@ -14,10 +14,12 @@ from jaxtyping import Array
 from jaxfs import _checks
 
 
-def check_axes(mesh: Mesh, axis: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The names of the mesh axes; `None` stands for all."""
+def check_axes(mesh: Mesh, axis: Any, *, single: bool = False) -> tuple[str, ...]:
+    """The names of the mesh axes; `None` stands for all, unless a `single` axis is needed."""
     if not isinstance(mesh, Mesh):
         raise _checks.fail("mesh", "a mesh, as of jax.make_mesh", type(mesh).__name__)
+    if single and not isinstance(axis, str):
+        raise _checks.fail("axis", "the name of one axis of the mesh", repr(axis))
     if not isinstance(axis, (str, tuple, list, type(None))):
         raise _checks.fail("axis", "a name or names of axes", repr(axis))
     axes = mesh.axis_names if axis is None else (axis,) if isinstance(axis, str) else tuple(axis)

@@ -8,7 +8,6 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from jaxfs import _checks
 from jaxfs._types import ArrayLike, Bandwidth, Median, Scalar, Selection
 from jaxfs.distributed._mesh import check_axes, on_host, placed, placed_evenly, replicated
 from jaxfs.methods.gaussian._moments import gaussian_moments
@@ -53,7 +52,7 @@ def sharded_manifest_score(
     of the size of the landmarks, and of (devices · 2 `rank`) × 2 `rank`, which every device
     decomposes.
     """
-    _check_axis(mesh, axis)
+    check_axes(mesh, axis, single=True)
     with on_host():
         arguments, options = _lowrank_score.lowrank_arguments(
             key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
@@ -105,7 +104,7 @@ def sharded_gc_select(
     **Cost** that of `gc_select` for the samples of one device, and the exchange of `(C, d)` numbers
     for each feature chosen.
     """
-    _check_axis(mesh, axis)
+    check_axes(mesh, axis, single=True)
     check_fallback(fallback, key)
     with on_host():
         (x, y, weights, *others), options = table_arguments(
@@ -131,9 +130,3 @@ def _gc_select(mesh, axis, options, x, y, weights, *others):
     specs = (P(axis),) * 3 + tuple(P() for _ in others)
     run = jax.shard_map(select, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)
     return run(x, y, weights, *others)
-
-
-def _check_axis(mesh: Mesh, axis: str) -> None:
-    if not isinstance(axis, str):
-        raise _checks.fail("axis", "the name of one axis of the mesh", repr(axis))
-    check_axes(mesh, axis)

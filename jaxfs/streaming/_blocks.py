@@ -48,7 +48,7 @@ class Source:
                 raise _checks.fail("a block", expected, f"{x.shape[1]} of {x.dtype}")
             seen += len(x)
             for start in range(0, len(x), self.rows):
-                yield Block(*(_padded(a[start : start + self.rows], self.rows) for a in block))
+                yield Block(*(_pad_rows(a[start : start + self.rows], self.rows) for a in block))
         if self.num_samples not in (None, seen):
             expected = f"the {self.num_samples} samples of the previous pass"
             raise _checks.fail("the source", expected, seen)
@@ -76,7 +76,7 @@ class Source:
                 yield Block(x, y, w.astype(x.dtype))
 
 
-def _padded(a: np.ndarray, rows: int) -> np.ndarray:
+def _pad_rows(a: np.ndarray, rows: int) -> np.ndarray:
     if len(a) == rows:
         return np.ascontiguousarray(a)
     return np.pad(a, [(0, rows - len(a))] + [(0, 0)] * (a.ndim - 1))

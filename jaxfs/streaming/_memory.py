@@ -50,18 +50,14 @@ def of_container(
         return math.inf
     rest = math.inf
     for _, controllers, path in (line for line in lines if len(line) == 3):
-        if "memory" in controllers.split(","):
-            top, files = root / "memory", _VERSION_1
-        elif not controllers:
-            top, files = root, _VERSION_2
-        else:
+        first_version = "memory" in controllers.split(",")
+        if controllers and not first_version:
             continue
+        top, files = (root / "memory", _VERSION_1) if first_version else (root, _VERSION_2)
         # Inside a container the path may be that of the host. Then only the root exists.
         group = top / path.strip("/")
-        for folder in (group, *group.parents):
-            rest = min(rest, _rest(folder, *files))
-            if folder == top:
-                break
+        folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(top)]
+        rest = min(rest, *(_rest(folder, *files) for folder in folders))
     return rest
 
 

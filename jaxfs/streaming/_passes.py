@@ -46,8 +46,9 @@ def first_pass(source: Source, num_classes: int | None) -> FirstPass:
     c = num_classes or 1
     _checks.table_size(c, source.num_features, "num_classes")
     origin: np.ndarray | None = None
-    counts, sums = np.zeros(c, int), [np.float64(0)] * 2
-    largest, low = np.float64(0), np.float64(np.inf)
+    d = source.num_features
+    counts, sizes, sums = np.zeros(c, int), np.zeros(c), np.zeros((c, d))
+    largest, low = np.zeros(d), np.full(d, np.inf)
     for block in _coded(source, num_classes):
         here = np.flatnonzero(block.weights > 0)
         if not len(here):
@@ -56,17 +57,16 @@ def first_pass(source: Source, num_classes: int | None) -> FirstPass:
             three = block.x[here[[0, len(here) // 2, -1]]]
             origin = np.median(three, axis=0).astype(source.dtype)
         counts += np.bincount(block.y[here], minlength=c)
-        *new, away, least = (np.asarray(a, np.float64) for a in _block_sums(block, origin, c))
-        sums = [total + a for total, a in zip(sums, new, strict=True)]
+        size, total, away, least = (np.asarray(a, float) for a in _block_sums(block, origin, c))
+        sizes, sums = sizes + size, sums + total
         largest, low = np.maximum(largest, away), np.minimum(low, least)
     if origin is None:
         raise _checks.fail("the source", "of samples with positive weight", "none")
-    sizes, totals = sums
     if np.any(sizes == 0):
         expected = f"such that each of {c} classes has samples"
         raise _checks.fail("y", expected, f"none of {int(np.argmin(sizes))}")
-    means = totals / sizes[:, None]
-    return FirstPass(origin, sizes, counts, means, largest, low, num_classes is not None)
+    means, by_class = sums / sizes[:, None], num_classes is not None
+    return FirstPass(origin, sizes, counts, means, largest, low, by_class)
 
 
 def class_average(

@@ -19,6 +19,21 @@ from jaxfs.methods.gaussian._moments import GaussianMoments, column
 Outer = Callable[[Float[Array, "c d"]], Float[Array, "c *s"]]
 
 
+class AllSamples(NamedTuple):
+    """One group of all samples."""
+
+    shares: Float[Array, "c"]  # the priors of the classes
+    deviations: Float[Array, "c d"]
+
+    @property
+    def priors(self) -> Float[Array, "g"]:
+        return jnp.ones(1, self.shares.dtype)
+
+    def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
+        """The covariances of the groups, from those of the classes and `outer` of the means."""
+        return weighted_sum(self.shares, own + outer(self.deviations))[None]
+
+
 class CompromiseGroups(NamedTuple):
     """The groups of GC: the classes, then the pooled within-class Gaussian, then f*."""
 
@@ -31,24 +46,9 @@ class CompromiseGroups(NamedTuple):
         return jnp.concat([self.shares, jnp.ones(2, self.shares.dtype)])
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
-        """The covariances of the groups, from those of the classes and `outer` of the means."""
         pooled = weighted_sum(self.shares, own)
         total = weighted_sum(self.shares, own + outer(self.deviations))
         return jnp.concat([_shrunk(own, pooled, self.shrinkage), pooled[None], total[None]])
-
-
-class AllSamples(NamedTuple):
-    """One group: all samples."""
-
-    shares: Float[Array, "c"]
-    deviations: Float[Array, "c d"]
-
-    @property
-    def priors(self) -> Float[Array, "g"]:
-        return jnp.ones(1, self.shares.dtype)
-
-    def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
-        return weighted_sum(self.shares, own + outer(self.deviations))[None]
 
 
 class OneAgainstRest(NamedTuple):

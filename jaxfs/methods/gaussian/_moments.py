@@ -172,19 +172,13 @@ def class_blocks(
     there = source >= 0
     if origin is None:
         a, b, c = x[middle]
-        median = jnp.maximum(jnp.minimum(a, b), jnp.minimum(jnp.maximum(a, b), c))
-        origin = _from_first_device(median, jnp.any(there), axis)
+        origin = jnp.maximum(jnp.minimum(a, b), jnp.minimum(jnp.maximum(a, b), c))
+        if axis is not None:  # that of the first device with samples
+            me, size = lax.axis_index(axis), lax.axis_size(axis)
+            first = lax.pmin(jnp.where(jnp.any(there), me, size - 1), axis)
+            origin = lax.psum(jnp.where(me == first, origin, 0), axis)
     blocks = jnp.where(there[..., None], x[source] - origin[None, None], 0)
     return ClassBlocks(blocks, jnp.where(there, weights[source], 0), label, num_classes, axis)
-
-
-def _from_first_device(a: Array, has_samples: Bool[Array, ""], axis: str | None) -> Array:
-    """`a` of the first device that has samples."""
-    if axis is None:
-        return a
-    me, size = lax.axis_index(axis), lax.axis_size(axis)
-    first = lax.pmin(jnp.where(has_samples, me, size - 1), axis)
-    return lax.psum(jnp.where(me == first, a, 0), axis)
 
 
 @jax.jit

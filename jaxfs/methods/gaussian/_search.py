@@ -45,8 +45,8 @@ def written(rows: Float[Array, "g k d"], newest: Float[Array, "g d"], step) -> A
     return put(rows, newest, jnp.maximum(step - 1, 0), axis=1)
 
 
-class Picks(NamedTuple):
-    """The features chosen so far."""
+class State(NamedTuple):
+    """The state of the greedy loop."""
 
     indices: Int[Array, "k"]
     objective: Float[Array, "k"]
@@ -54,12 +54,6 @@ class Picks(NamedTuple):
     chosen: Bool[Array, "d"]
     copies: Bool[Array, "d"]  # features that equal a chosen one up to an affine function
     alive: Bool[Array, ""]  # false once a step found no feature
-
-
-class State(NamedTuple):
-    """The state of the greedy loop."""
-
-    picks: Picks
     factor: Factor
     totals: Any  # the terms of the criterion, summed over the chosen features
     extra: Any  # other arrays that the criterion needs
@@ -86,9 +80,7 @@ class Search:
     `terms` and, where the defaults do not serve, `rank` and `update`.
     """
 
-    def __init__(
-        self, m: GaussianMoments, groups: _groups.Groups, ridge, initial: Int[Array, "k"]
-    ) -> None:
+    def __init__(self, m: GaussianMoments, groups: _groups.Groups, ridge, initial) -> None:
         self.m, self.groups, self.ridge, self.initial = m, groups, ridge, initial
         self.variances = _groups.group_variances(m, groups, ridge)
         self.total = _groups.total_variances(m)
@@ -101,45 +93,49 @@ class Search:
         """The term of every candidate: `totals` with an axis of features appended."""
         raise NotImplementedError
 
-    def rank(self, step, picks: Picks, left: Bool[Array, "d"], terms: Any, totals: Any) -> Ranking:
+    def rank(self, step, state: State, left: Bool[Array, "d"], terms: Any) -> Ranking:
         """The candidates `left`, ordered by their term."""
-        lost = ~jnp.isfinite(terms)
-        masks = jnp.stack([left, left & ~picks.copies, left & lost])
+        masks = jnp.stack([left, left & ~state.copies, left & ~jnp.isfinite(terms)])
         any_left, any_fresh, any_lost = jnp.any(masks, axis=1)
         found = any_left & ~any_lost
-        return Ranking(totals + terms, (terms,), found, any_fresh, picks.saturated_at)
+        return Ranking(state.totals + terms, (terms,), found, any_fresh, state.saturated_at)
 
     def update(self, extra: Any, factor: Factor, after: Factor, step, i, cov) -> Any:
         """`extra` after feature i is added, with the factor before and after."""
         return extra
 
     def start(self) -> State:
-        (g, d), k, dtype = self.variances.shape, self.initial.shape[0], self.variances.dtype
-        none = jnp.zeros(d, bool)
-        values = jnp.full(k, jnp.nan, dtype)
-        picks = Picks(jnp.full(k, -1, jnp.int32), values, jnp.int32(k), none, none, self.m.finite)
-        rows = jnp.zeros((g, k, d), dtype)
-        factor = Factor(rows, jnp.zeros_like(self.variances), self.variances)
-        return State(picks, factor, *self.initial_terms())
+        k, dtype = self.initial.shape[0], self.variances.dtype
+        none = jnp.zeros(self.m.varies.shape, bool)
+        indices, objective = jnp.full(k, -1, jnp.int32), jnp.full(k, jnp.nan, dtype)
+        factor = Factor(self.empty_rows(), jnp.zeros_like(self.variances), self.variances)
+        picks = indices, objective, jnp.int32(k), none, none, self.m.finite
+        return State(*picks, factor, *self.initial_terms())
+
+    def empty_rows(self) -> Float[Array, "g k d"]:
+        g, d = self.variances.shape
+        return jnp.zeros((g, self.initial.shape[0], d), self.variances.dtype)
 
     def choose(self, step, state: State) -> tuple[Int[Array, ""], Any]:
-        picks, factor, totals, extra = state
-        terms = self.terms(factor, extra)
-        left = self._independent(factor) & self.m.varies & ~picks.chosen
-        ranking = self.rank(step, picks, left, terms, totals)
-        i, picks = _pick(picks, step, column(self.initial, step), left, ranking)
-        totals = jax.tree.map(lambda total, term: total + column(term, i), totals, terms)
-        return i, (step, i, State(picks, factor, totals, extra))
+        terms = self.terms(state.factor, state.extra)
+        # Candidates that in no group are, to rounding, a combination of the chosen features.
+        new = state.factor.residual > 64 * eps(self.variances.dtype) * self.variances
+        left = jnp.all(new | (self.groups.priors == 0)[:, None], axis=0)
+        left = left & self.m.varies & ~state.chosen
+        ranking = self.rank(step, state, left, terms)
+        i, state = _pick(state, step, column(self.initial, step), left, ranking)
+        totals = jax.tree.map(lambda total, term: total + column(term, i), state.totals, terms)
+        return i, (step, i, state._replace(totals=totals))
 
     def absorb(self, pending: Any, own: Float[Array, "c d"]) -> State:
-        step, i, (picks, factor, totals, extra) = pending
-        picks = picks._replace(
-            copies=picks.copies | self._is_copy(_groups.total_row(self.m, i, own), i)
-        )
+        step, i, state = pending
+        copies = state.copies | self._is_copy(_groups.total_row(self.m, i, own), i)
         cov = _groups.group_rows(self.groups, i, own)
+        factor = state.factor
         factor = factor._replace(rows=written(factor.rows, factor.newest, step))
         after = factor.extended(i, cov, self.ridge)
-        return State(picks, after, totals, self.update(extra, factor, after, step, i, cov))
+        extra = self.update(state.extra, factor, after, step, i, cov)
+        return state._replace(copies=copies, factor=after, extra=extra)
 
     def run(self) -> Selection:
         """All steps, in one loop."""
@@ -149,11 +145,6 @@ class Search:
             return self.absorb(pending, self.m.data.covariances_with(i))
 
         return selection(lax.fori_loop(0, self.initial.shape[0], body, self.start()))
-
-    def _independent(self, factor: Factor) -> Bool[Array, "d"]:
-        """Candidates that in no group are, to rounding, a combination of the chosen features."""
-        left = factor.residual > 64 * eps(self.variances.dtype) * self.variances
-        return jnp.all(left | (self.groups.priors == 0)[:, None], axis=0)
 
     def _is_copy(self, row: Float[Array, "d"], i) -> Bool[Array, "d"]:
         """Features that are, to rounding, an affine function of feature i: |correlation| is 1.
@@ -168,7 +159,7 @@ class Search:
 
 
 def selection(state: State) -> Selection:
-    return Selection(*state.picks[:3])
+    return Selection(*state[:3])
 
 
 @functools.partial(jax.jit, static_argnames=("search", "num_classes", "objective", "fallback"))
@@ -177,23 +168,22 @@ def select(x, y, weights, *arguments, search, num_classes, **options) -> Selecti
     return search(gaussian_moments(x, y, weights, num_classes), *arguments, **options).run()
 
 
-def _pick(picks: Picks, step, given, left, ranking: Ranking) -> tuple[Int[Array, ""], Picks]:
+def _pick(state: State, step, given, left, ranking: Ranking) -> tuple[Int[Array, ""], State]:
     """The feature of one step: `given` unless it is −1, else the best candidate that is no copy.
 
     Copies are candidates only if nothing else is left. −1 is recorded if there is no candidate.
     """
     d = left.shape[0]
-    pool = left & ~(picks.copies & ranking.any_fresh)
+    pool = left & ~(state.copies & ranking.any_fresh)
     i = jnp.where(given >= 0, jnp.clip(given, 0, d - 1), first_best(pool, *ranking.keys))
-    usable = (given >= 0) & (given < d) & ~column(picks.chosen, i)
-    found = jnp.where(given >= 0, usable, ranking.found) & picks.alive
+    usable = (given >= 0) & (given < d) & ~column(state.chosen, i)
+    found = jnp.where(given >= 0, usable, ranking.found) & state.alive
     value = jnp.where(found, column(ranking.value, i), jnp.nan)
-    return i, Picks(
-        indices=put(picks.indices, jnp.where(found, i, -1), step, axis=0),
-        objective=put(picks.objective, value, step, axis=0),
+    return i, state._replace(
+        indices=put(state.indices, jnp.where(found, i, -1), step, axis=0),
+        objective=put(state.objective, value, step, axis=0),
         saturated_at=ranking.saturated_at,
-        chosen=put(picks.chosen, jnp.asarray(True), i, axis=0),
-        copies=picks.copies,
+        chosen=put(state.chosen, jnp.asarray(True), i, axis=0),
         alive=found,
     )
 
@@ -224,24 +214,22 @@ class CompromiseSearch(Search):
         logs = jnp.log(r)
         return logs[-1:] - logs[:-1], _criteria.class_entropy(logs[:-2], self.m.priors, 1)
 
-    def rank(self, step, picks, left, terms, totals):
+    def rank(self, step, state, left, terms):
         """By eq. 10; by the fallback once every candidate puts every class at its bound."""
-        ratio = totals[0][:, None] + terms[0]  # log|Σ*| − log|Σ|
+        ratio = state.totals[0][:, None] + terms[0]  # log|Σ*| − log|Σ|
         value, clipped = _criteria.compromise(ratio[:-1], self.m.priors)
         value, wilks = value + terms[1], ratio[-1]
         lost = ~jnp.isfinite(value + wilks)
-        masks = jnp.stack([left, left & ~picks.copies, left & ~clipped, left & lost])
+        masks = jnp.stack([left, left & ~state.copies, left & ~clipped, left & lost])
         any_left, any_fresh, any_open, any_lost = jnp.any(masks, axis=1)
-        saturated = (picks.saturated_at < step) | (any_left & ~any_open)
+        saturated = (state.saturated_at < step) | (any_left & ~any_open)
         found = any_left & ~any_lost
         if self.fallback == "stop":
             found = found & ~saturated
-        saturated_at = jnp.where(
-            saturated, jnp.minimum(picks.saturated_at, step), picks.saturated_at
-        )
+        at = jnp.where(saturated, jnp.minimum(state.saturated_at, step), state.saturated_at)
         first = jnp.where(saturated, self._fallback_key(step, wilks), value)
         keys = first, jnp.where(clipped, wilks, -jnp.inf)
-        return Ranking(value + totals[1], keys, found, any_fresh, saturated_at)
+        return Ranking(value + state.totals[1], keys, found, any_fresh, at)
 
     def _fallback_key(self, step, wilks):
         if self.fallback != "random":
@@ -274,12 +262,12 @@ class DivergenceSearch(Search):
         self.objective = objective
 
     def initial_terms(self):
-        (g, d), k, dtype = self.variances.shape, self.initial.shape[0], self.variances.dtype
-        means = self.groups.means
+        rows, means = self.empty_rows(), self.groups.means
+        g, k, _ = rows.shape
         cross = Cross(
-            rows=jnp.zeros((g, k, d), dtype),
+            rows=rows,
             newest=jnp.zeros_like(self.variances),
-            core=jnp.zeros((g, k, k), dtype),
+            core=jnp.zeros((g, k, k), rows.dtype),
             spread=_criteria.swap(self.variances),
             shift=means - _criteria.swap(means),
         )

@@ -201,7 +201,12 @@ def lowrank_arguments(
     x1, x2, weights1, weights2 = _score.two_classes(x1, x2, weights1, weights2)
     d = x1.shape[1]
     check_bandwidth(bandwidth)
-    _check_sample(bandwidth, d, x1.dtype)
+    sample = bandwidth.sample if isinstance(bandwidth, (Median, Percentile)) else 0
+    if (d if sample is None else min(sample, d)) > MOST_EXACT:
+        size = d * d * x1.dtype.itemsize / 2**30
+        expected = f"a number or a rule with sample ≤ {MOST_EXACT} for {d} features"
+        got = f"{bandwidth!r}, which would need {size:.0f} GiB of distances"
+        raise _checks.fail("bandwidth", expected, got)
     rank, landmarks, refine = _ranks(d, rank, landmarks, refine)
     _checks.number(ridge, "ridge", low=0, scalar=True)
     if rank < d:
@@ -221,15 +226,3 @@ def _ranks(d: int, rank, landmarks, refine) -> tuple[int, int, int]:
     if refine is None:  # if a pass over the kernel costs no more than the landmarks
         refine = int(landmarks < d <= 10 * landmarks)
     return rank, landmarks, _checks.integer(refine, "refine", low=0)
-
-
-def _check_sample(rule: Bandwidth, d: int, dtype) -> None:
-    if not isinstance(rule, (Median, Percentile)) or d <= MOST_EXACT:
-        return
-    if rule.sample is None or rule.sample > MOST_EXACT:
-        size = d * d * jnp.dtype(dtype).itemsize / 2**30
-        raise _checks.fail(
-            "bandwidth",
-            f"a number or a rule with sample ≤ {MOST_EXACT} for {d} features",
-            f"{rule!r}, which would need {size:.0f} GiB of distances",
-        )

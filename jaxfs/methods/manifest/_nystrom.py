@@ -35,6 +35,9 @@ from jaxfs.methods.manifest._shard import Shard
 #: Entries of a block of kernel rows: enough work for the processor, little memory.
 BLOCK = 2**21
 
+#: A function from points to rows of a matrix.
+RowsOf = Callable[[Points], Float[Array, "p k"]]
+
 #: Number of blocks in which landmarks are drawn; more give slightly better ones and take longer.
 PIVOT_BLOCKS = 10
 
@@ -80,8 +83,10 @@ def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
     isolated features get one. Only the indices are used, so single precision is enough.
     """
     shard = kernel.shard
-    arrays = lax.stop_gradient(kernel[:3])
-    kernel = LazyKernel(*jax.tree.map(lambda a: a.astype(jnp.float32), arrays), shard)
+    points, weights, sigma = jax.tree.map(
+        lambda a: lax.stop_gradient(a).astype(jnp.float32), kernel[:3]
+    )
+    kernel = LazyKernel(points, weights, sigma, shard)
     size = math.ceil(m / PIVOT_BLOCKS)
 
     def step(state, at):
@@ -89,8 +94,8 @@ def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
         factor, left = state
         gumbel = shard.local(jax.random.gumbel(key, (shard.total,), left.dtype))
         score = jnp.log(left) + gumbel
-        chosen, (picks, rows) = shard.top_k(score, size, (kernel.points, factor))
-        columns = kernel.entries(kernel.points, picks) - matmul(factor, rows.T)
+        chosen, (picks, rows) = shard.top_k(score, size, (points, factor))
+        columns = kernel.entries(points, picks) - matmul(factor, rows.T)
         core = symmetrize(kernel.entries(picks, picks) - matmul(rows, rows.T))
         lift = 1e-4 * jnp.trace(core) / size + 1e-6  # relative to the kernel's diagonal of ones
         root = cholesky(core + lift * jnp.eye(size, dtype=core.dtype))
@@ -157,9 +162,7 @@ def _blocks(points: Points, width: int, present: Bool[Array, "d"]) -> tuple[Poin
     return jax.tree.map(split, points), split(present)
 
 
-def _by_rows(
-    function: Callable[[Points], Array], points: Points, width: int
-) -> Float[Array, "d k"]:
+def _by_rows(function: RowsOf, points: Points, width: int) -> Float[Array, "d k"]:
     """`function(points)`, one block at a time; derivatives compute the blocks again."""
     blocks, present = _blocks(points, width, jnp.ones(points.level.shape, bool))
     if present.shape[0] == 1:
@@ -168,9 +171,7 @@ def _by_rows(
     return out.reshape(-1, out.shape[-1])[: points.level.shape[0]]
 
 
-def _gram(
-    function: Callable[[Points], Array], points: Points, width: int, shard: Shard
-) -> Float[Array, "m m"]:
+def _gram(function: RowsOf, points: Points, width: int, shard: Shard) -> Float[Array, "m m"]:
     """FᵀF of the rows F = `function(points)`, one block at a time."""
 
     @jax.checkpoint
@@ -180,11 +181,7 @@ def _gram(
         return total + matmul(rows.T, rows), None
 
     start = jnp.zeros((width, width), widest_dtype())
-    blocks = _blocks(points, width, shard.present)
-    if blocks[1].shape[0] == 1:
-        gram = add(start, jax.tree.map(lambda a: a[0], blocks))[0]
-    else:
-        gram = lax.scan(add, start, blocks)[0]
+    gram = lax.scan(add, start, _blocks(points, width, shard.present))[0]
     return symmetrize(shard.sum(gram))
 
 
@@ -192,14 +189,8 @@ def _gram(
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def joint_score(
-    shard: Shard,
-    f1: Float[Array, "d k"],
-    f2: Float[Array, "d k"],
-    ridge: Float[Array, ""],
-    t: Float[Array, ""],
-) -> Float[Array, "d"]:
-    """diag |D| of F₁F₁ᵀ + ridge·I and F₂F₂ᵀ + ridge·I, exactly, in 2k dimensions.
+def joint_score(shard: Shard, f1, f2, ridge, t) -> Float[Array, "d"]:
+    """diag |D| of F₁F₁ᵀ + ridge·I and F₂F₂ᵀ + ridge·I, exactly, for F₁, F₂ `(d, k)`.
 
     Outside the span of [F₁ F₂] both kernels are ridge·I and D is 0. With Q an orthonormal basis of
     the span, D = Q D_Q Qᵀ and |D| = Q |D_Q| Qᵀ, where D_Q is the difference of the projections.

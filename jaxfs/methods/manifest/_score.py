@@ -143,7 +143,11 @@ def manifest_from_kernels(
     >>> manifest_from_kernels(k1, k2, ridge=0.0).round(4).tolist()
     [0.0, 1.3863]
     """
-    k1, k2 = _two_kernels(k1, k2)
+    k1, k2 = (_checks.square(_checks.real(k, n), n) for k, n in ((k1, "k1"), (k2, "k2")))
+    for k, name in ((k1, "k1"), (k2, "k2")):
+        if k.ndim != 2 or k.shape[-1] < 2:
+            raise _checks.fail(name, "(d, d) with d ≥ 2 features", f"shape {k.shape}")
+    _checks.alike(k1, k2, "k1 and k2")
     ridge, options = _options(k1.shape[-1], geometry, ridge, rank, t)
     ridge, t = as_arrays((ridge, t), k1.dtype)
     return _score_kernels(k1, k2, ridge, t, **options)
@@ -344,15 +348,6 @@ def _samples(x, weights, suffix: str = ""):
     if weights is not None:
         weights = _checks.weights(weights, f"weights{suffix}", x.shape[0], x.dtype)
     return x, weights
-
-
-def _two_kernels(k1, k2):
-    k1, k2 = (_checks.square(_checks.real(k, n), n) for k, n in ((k1, "k1"), (k2, "k2")))
-    for k, name in ((k1, "k1"), (k2, "k2")):
-        if k.ndim != 2 or k.shape[-1] < 2:
-            raise _checks.fail(name, "(d, d) with d ≥ 2 features", f"shape {k.shape}")
-    _checks.alike(k1, k2, "k1 and k2")
-    return k1, k2
 
 
 def _options(d: int, geometry: str, ridge, rank: int | None, t) -> tuple[Any, dict[str, Any]]:
