@@ -26,7 +26,8 @@ class Factor(NamedTuple):
 
     Row m of `rows` is the covariance of every feature with the m-th whitened chosen feature; later
     rows are zero. The row of the last step waits in `newest` and is written in the next step before
-    the rows are read, because XLA then updates them in place.
+    the rows are read. Written at once, XLA copies the rows of GKL in every step: 3.0 s instead of
+    0.8 s for 100 of 20 000 features.
     """
 
     rows: Float[Array, "g k d"]
