@@ -69,7 +69,7 @@ def map_datasets(
         batches = math.ceil(each / batch_size)
         size = math.ceil(each / batches)
         # A last batch of another size would be compiled separately.
-        arrays = tuple(_filled(a, batches * size) for a in arrays)
+        arrays = tuple(_repeat_last(a, batches * size) for a in arrays)
         out = lax.map(lambda a: score(*a), arrays, batch_size=size)
         return jax.tree.map(lambda a: a[:each], out)
 
@@ -92,7 +92,7 @@ def map_datasets(
         if number % devices:  # a sharded array cannot be filled up
             arrays = [placed(a, mesh) if isinstance(a, jax.Array) else a for a in arrays]
         full = math.ceil(number / devices) * devices
-        return run(number, *(placed(_filled(a, full), mesh, axes) for a in arrays))
+        return run(number, *(placed(_repeat_last(a, full), mesh, axes) for a in arrays))
 
     return mapped
 
@@ -117,7 +117,7 @@ def _batch(a: Any, place: int) -> Any:
     return a
 
 
-def _filled(a: Any, number: int) -> Any:
+def _repeat_last(a: Any, number: int) -> Any:
     """`a` with copies of its last entry up to `number` entries."""
     more = number - len(a)
     if not more:

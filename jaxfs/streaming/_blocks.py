@@ -123,7 +123,7 @@ def from_npy(
         if columns[-1].shape != (n,):
             got = f"{columns[-1].shape}"
             raise _checks.fail(name, f"of shape ({n},), one {what} a sample", got)
-    size = _block_rows(rows, n, x.shape[1] * max(4, x.dtype.itemsize))
+    size = _block_length(rows, n, x.shape[1] * max(4, x.dtype.itemsize))
     del x
 
     def read() -> Iterator[tuple[np.ndarray, ...]]:
@@ -168,7 +168,7 @@ def from_parquet(
             codes = {value: code for code, value in enumerate(values)}
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ValueError(f"{name} cannot be read as Parquet: {error}") from error
-    size = _block_rows(rows, number, 8 * len(features))
+    size = _block_length(rows, number, 8 * len(features))
 
     def read() -> Iterator[tuple[np.ndarray, ...]]:
         for start in range(0, number, size):
@@ -191,6 +191,6 @@ def _memory_map(path: str | os.PathLike[str]) -> np.ndarray:
         raise ValueError(f"{os.fspath(path)} cannot be read as .npy: {error}") from error
 
 
-def _block_rows(rows: int | None, number: int, row_bytes: int) -> int:
+def _block_length(rows: int | None, number: int, row_bytes: int) -> int:
     size = max(1, _BYTES // max(1, row_bytes)) if rows is None else rows
     return min(_checks.integer(size, "rows", low=1), max(1, number))

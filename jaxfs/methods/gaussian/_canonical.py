@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods.gaussian import _search
 from jaxfs.methods.gaussian._criteria import regularisation
-from jaxfs.methods.gaussian._groups import AllSamples, weighted_sum
+from jaxfs.methods.gaussian._groups import AllSamples, class_sum
 from jaxfs.methods.gaussian._moments import column
 from jaxfs.methods.gaussian._select import table_arguments
 
@@ -63,7 +63,9 @@ def cca_select(
         x, y, num_features, num_classes, "mi", ridge, 1.0, initial, weights
     )
     classes = options["num_classes"]
-    return _search.select(*data, ridge, start, search=CorrelationSearch, num_classes=classes)
+    return _search.greedy_selection(
+        *data, ridge, start, search=CorrelationSearch, num_classes=classes
+    )
 
 
 class CorrelationSearch(_search.Search):
@@ -81,7 +83,7 @@ class CorrelationSearch(_search.Search):
         return jnp.zeros((), self.total.dtype), self.m.deviations
 
     def terms(self, factor, extra):
-        return weighted_sum(self.m.priors, extra / factor.residual * extra)
+        return class_sum(self.m.priors, extra / factor.residual * extra)
 
     def update(self, extra, factor, after, step, i, cov):
         gamma = after.newest / jnp.sqrt(column(factor.residual, i))[:, None]

@@ -111,7 +111,7 @@ def _logdet(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
 
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
-def gc_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
+def compromise_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
     m = gaussian_moments(x, y, weights, num_classes)
     ridge, shrinkage = regularisation(m, ridge, shrinkage)
     g = _groups.CompromiseGroups(m.priors, m.deviations, shrinkage)
@@ -123,7 +123,7 @@ def gc_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objec
 
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
-def gkl_objective(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
+def divergence_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
     m = gaussian_moments(x, y, weights, num_classes)
     ridge, shrinkage = regularisation(m, ridge, shrinkage)
     g = _groups.one_against_rest(m, shrinkage)

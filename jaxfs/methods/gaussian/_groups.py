@@ -31,7 +31,7 @@ class AllSamples(NamedTuple):
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
         """The covariances of the groups, from those of the classes and `outer` of the means."""
-        return weighted_sum(self.shares, own + outer(self.deviations))[None]
+        return class_sum(self.shares, own + outer(self.deviations))[None]
 
 
 class CompromiseGroups(NamedTuple):
@@ -46,8 +46,8 @@ class CompromiseGroups(NamedTuple):
         return jnp.concat([self.shares, jnp.ones(2, self.shares.dtype)])
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
-        pooled = weighted_sum(self.shares, own)
-        total = weighted_sum(self.shares, own + outer(self.deviations))
+        pooled = class_sum(self.shares, own)
+        total = class_sum(self.shares, own + outer(self.deviations))
         return jnp.concat([_shrunk(own, pooled, self.shrinkage), pooled[None], total[None]])
 
 
@@ -70,7 +70,7 @@ class OneAgainstRest(NamedTuple):
     shrinkage: Float[Array, ""]
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
-        own = _shrunk(own, weighted_sum(self.shares, own), self.shrinkage)
+        own = _shrunk(own, class_sum(self.shares, own), self.shrinkage)
         within = _each(self.shares, own) * own
         sums = _sums_around(within + outer(self.before), within + outer(self.after))
         others = _over(sums[0] + sums[1] + outer(self.around), self.rest)
@@ -129,15 +129,16 @@ def group_covariances(
 
 def total_variances(m: GaussianMoments) -> Float[Array, "d"]:
     """The variances over all samples."""
-    return weighted_sum(m.priors, m.variances + jnp.square(m.deviations))
+    return class_sum(m.priors, m.variances + jnp.square(m.deviations))
 
 
 def total_row(m: GaussianMoments, i, own: Float[Array, "c d"]) -> Float[Array, "d"]:
     """The covariance of feature i with every feature, over all samples."""
-    return weighted_sum(m.priors, own + _with_feature(i)(m.deviations))
+    return class_sum(m.priors, own + _with_feature(i)(m.deviations))
 
 
-def weighted_sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
+def class_sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
+    """Σ_c weights_c a_c, at full precision."""
     return jnp.tensordot(weights, a, axes=1, precision=lax.Precision.HIGHEST)
 
 

@@ -192,7 +192,7 @@ def count_varying(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Int[Arra
 
 def _sorted_blocks(y, present, num_classes: int):
     """The sample at each place of the blocks (−1 for none), their classes, and three samples."""
-    n, rows = y.shape[0], _block_rows(y.shape[0], num_classes)
+    n, rows = y.shape[0], _rows_per_block(y.shape[0], num_classes)
     size = n // rows + num_classes
     y = jnp.where(present & (y >= 0) & (y < num_classes), y, num_classes).astype(jnp.int32)
     order = jnp.argsort(y, stable=True).astype(jnp.int32)  # samples of no class come last
@@ -211,7 +211,7 @@ def _sorted_blocks(y, present, num_classes: int):
     return source.reshape(size, rows), jnp.minimum(label, num_classes - 1), middle
 
 
-def _block_rows(n: int, num_classes: int) -> int:
+def _rows_per_block(n: int, num_classes: int) -> int:
     """The rows of a block: a power of two such that few places stay empty."""
     wanted = n // (8 * num_classes)
     return min(2 ** max(wanted.bit_length() - 1, 0), LARGEST_BLOCK)
@@ -219,7 +219,7 @@ def _block_rows(n: int, num_classes: int) -> int:
 
 def num_places(n: int, num_classes: int) -> int:
     """The number of rows of all blocks, including empty ones."""
-    rows = _block_rows(n, num_classes)
+    rows = _rows_per_block(n, num_classes)
     return rows * (n // rows + num_classes)
 
 

@@ -164,7 +164,7 @@ def selection(state: State) -> Selection:
 
 
 @functools.partial(jax.jit, static_argnames=("search", "num_classes", "objective", "fallback"))
-def select(x, y, weights, *arguments, search, num_classes, **options) -> Selection:
+def greedy_selection(x, y, weights, *arguments, search, num_classes, **options) -> Selection:
     """The selection by a class of `Search`, which receives the `arguments` and `options`."""
     return search(gaussian_moments(x, y, weights, num_classes), *arguments, **options).run()
 

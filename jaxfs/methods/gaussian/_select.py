@@ -108,7 +108,7 @@ def gc_select(
         x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
     )
     search = _search.CompromiseSearch
-    return _search.select(*arguments, key, search=search, fallback=fallback, **options)
+    return _search.greedy_selection(*arguments, key, search=search, fallback=fallback, **options)
 
 
 def gkl_select(
@@ -137,7 +137,7 @@ def gkl_select(
     arguments, options = table_arguments(
         x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
     )
-    return _search.select(*arguments, search=_search.DivergenceSearch, **options)
+    return _search.greedy_selection(*arguments, search=_search.DivergenceSearch, **options)
 
 
 def gc_objective(
@@ -163,7 +163,7 @@ def gc_objective(
     arguments, options = _subset_arguments(
         x, y, indices, num_classes, objective, ridge, shrinkage, weights
     )
-    return _criteria.gc_objective(*arguments, **options)
+    return _criteria.compromise_of(*arguments, **options)
 
 
 def gkl_objective(
@@ -181,15 +181,15 @@ def gkl_objective(
     arguments, options = _subset_arguments(
         x, y, indices, num_classes, objective, ridge, shrinkage, weights
     )
-    return _criteria.gkl_objective(*arguments, **options)
+    return _criteria.divergence_of(*arguments, **options)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
 def table_arguments(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):
-    """The checked arguments of `_search.select` up to the first features, and its options."""
-    x, y, weights = _data(x, y, num_classes, weights)
+    """The checked arguments of `greedy_selection` up to the initial features, and the options."""
+    x, y, weights = _labelled_samples(x, y, num_classes, weights)
     (ridge, shrinkage, start), options = search_arguments(
         x.shape[1], x.dtype, num_features, num_classes, objective, ridge, shrinkage, initial
     )
@@ -202,8 +202,10 @@ def table_arguments(x, y, num_features, num_classes, objective, ridge, shrinkage
 
 
 def _subset_arguments(x, y, indices, num_classes, objective, ridge, shrinkage, weights):
-    x, y, weights = _data(x, y, num_classes, weights)
-    (ridge, shrinkage), options = _model(x.dtype, num_classes, objective, ridge, shrinkage)
+    x, y, weights = _labelled_samples(x, y, num_classes, weights)
+    (ridge, shrinkage), options = _model_arguments(
+        x.dtype, num_classes, objective, ridge, shrinkage
+    )
     indices = _indices(indices, "indices", x.shape[1], most=x.shape[1])
     return (x, y, indices, ridge, shrinkage, weights), options
 
@@ -212,7 +214,7 @@ def search_arguments(
     d: int, dtype, num_features, num_classes, objective, ridge, shrinkage, initial
 ):
     """The ridge, the shrinkage and the initial features (−1 for none) as arrays; the options."""
-    model, options = _model(dtype, num_classes, objective, ridge, shrinkage)
+    model, options = _model_arguments(dtype, num_classes, objective, ridge, shrinkage)
     k = _checks.integer(num_features, "num_features", low=1, high=d)
     start = jnp.full(k, -1, jnp.int32)
     if initial is not None:
@@ -241,7 +243,7 @@ def check_rank(varying: int, counts: np.ndarray, k: int, ridge, shrinkage) -> No
         raise _checks.fail("ridge", expected, f"{float(ridge)}")
 
 
-def _data(x, y, num_classes, weights):
+def _labelled_samples(x, y, num_classes, weights):
     x = _checks.real(x, "x", ndim=2)
     if 0 in x.shape:
         raise _checks.fail("x", "(n, d) with n ≥ 1 samples and d ≥ 1 features", f"{x.shape}")
@@ -253,7 +255,7 @@ def _data(x, y, num_classes, weights):
     return x, y, weights
 
 
-def _model(dtype, num_classes, objective, ridge, shrinkage):
+def _model_arguments(dtype, num_classes, objective, ridge, shrinkage):
     """The ridge and the shrinkage as arrays, and the static options."""
     _checks.option(objective, "objective", OBJECTIVES)
     if ridge is not None:

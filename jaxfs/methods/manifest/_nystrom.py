@@ -114,7 +114,7 @@ def nystrom(kernel: LazyKernel, landmarks: Int[Array, "m"], rank: int) -> Float[
     """F with orthogonal columns and F Fᵀ ≈ K: the leading part of C W⁻¹ Cᵀ."""
     points, sigma, shard = kernel.points, kernel.sigma, kernel.shard
     chosen = jax.tree.map(lambda a: shard.take(a, landmarks), points)
-    whiten = _inverse_root(kernel.entries(chosen, chosen).astype(widest_dtype()))
+    whiten = _lifted_inverse_root(kernel.entries(chosen, chosen).astype(widest_dtype()))
 
     def rows(extend):
         extend = extend.astype(sigma.dtype)
@@ -122,7 +122,7 @@ def nystrom(kernel: LazyKernel, landmarks: Int[Array, "m"], rank: int) -> Float[
 
     gram = _gram(rows(whiten), points, landmarks.size, shard)
     vectors, _ = leading_eigenspace(gram, rank)
-    factor = _by_rows(rows(matmul(whiten, vectors)), points, landmarks.size)
+    factor = _blockwise(rows(matmul(whiten, vectors)), points, landmarks.size)
     return jnp.where(shard.present[:, None], factor, 0.0)
 
 
@@ -136,14 +136,14 @@ def refined(kernel: LazyKernel, factor: Float[Array, "d k"]) -> Float[Array, "d 
     def product(others):
         points_there, v_there = others
         times = lambda rows: matmul(kernel.entries(rows, points_there), v_there)  # noqa: E731
-        return _by_rows(times, points, shard.size)
+        return _blockwise(times, points, shard.size)
 
     kv = jnp.where(shard.present[:, None], shard.ring_sum(product, (points, v)), 0.0)
     core = symmetrize(shard.sum(matmul(v.T, kv))).astype(widest_dtype())
-    return matmul(kv, _inverse_root(core).astype(kernel.sigma.dtype))
+    return matmul(kv, _lifted_inverse_root(core).astype(kernel.sigma.dtype))
 
 
-def _inverse_root(core: Float[Array, "k k"]) -> Float[Array, "k k"]:
+def _lifted_inverse_root(core: Float[Array, "k k"]) -> Float[Array, "k k"]:
     """core^-½ of a semi-definite matrix, with its smallest eigenvalues raised above rounding."""
     tiny = 8 * eps(core.dtype) * lax.stop_gradient(jnp.trace(core))
     return inv_sqrtm(core + tiny * jnp.eye(core.shape[0], dtype=core.dtype))
@@ -162,7 +162,7 @@ def _blocks(points: Points, width: int, present: Bool[Array, "d"]) -> tuple[Poin
     return jax.tree.map(split, points), split(present)
 
 
-def _by_rows(function: RowsOf, points: Points, width: int) -> Float[Array, "d k"]:
+def _blockwise(function: RowsOf, points: Points, width: int) -> Float[Array, "d k"]:
     """`function(points)`, one block at a time; derivatives compute the blocks again."""
     blocks, present = _blocks(points, width, jnp.ones(points.level.shape, bool))
     if present.shape[0] == 1:

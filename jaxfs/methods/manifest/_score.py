@@ -115,7 +115,9 @@ def manifest_score(
     >>> sorted(manifest_score(x1, x2).argsort()[-2:].tolist())
     [0, 1]
     """
-    arguments, options = _checked(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2)
+    arguments, options = _two_class_arguments(
+        x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2
+    )
     return _score(*arguments, **options)
 
 
@@ -171,7 +173,9 @@ def manifest_operators(
     structure that the classes share, those of the difference how the classes differ (the paper's
     Fig. 2). `jaxfs.linalg.dominant_eigenpairs(operators.difference, k)` computes them.
     """
-    arguments, options = _checked(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2)
+    arguments, options = _two_class_arguments(
+        x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2
+    )
     return _operators(*arguments, **options)
 
 
@@ -219,7 +223,7 @@ def manifest_multiclass_score(
 
     **Reference** appendix C.
     """
-    x, weights = _samples(x, weights)
+    x, weights = _class_samples(x, weights)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     y = _checks.labels(y, "y", x.shape[0], num_classes)
     _checks.has_every_class(y, weights, "y", num_classes)
@@ -320,7 +324,7 @@ def _class_scores(x, y, bandwidth, ridge, weights, *, num_classes, geometry, ran
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def _checked(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2):
+def _two_class_arguments(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2):
     """The arrays and the static options of `_score` and `_operators`."""
     x1, x2, weights1, weights2 = two_classes(x1, x2, weights1, weights2)
     check_bandwidth(bandwidth)
@@ -330,8 +334,8 @@ def _checked(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2):
 
 
 def two_classes(x1, x2, weights1, weights2):
-    x1, weights1 = _samples(x1, weights1, "1")
-    x2, weights2 = _samples(x2, weights2, "2")
+    x1, weights1 = _class_samples(x1, weights1, "1")
+    x2, weights2 = _class_samples(x2, weights2, "2")
     if x1.shape[1] != x2.shape[1]:
         expected = "of the same number of features"
         raise _checks.fail("x1 and x2", expected, f"{x1.shape} and {x2.shape}")
@@ -340,7 +344,7 @@ def two_classes(x1, x2, weights1, weights2):
     return x1, x2, weights1, weights2
 
 
-def _samples(x, weights, suffix: str = ""):
+def _class_samples(x, weights, suffix: str = ""):
     x = _checks.real(x, f"x{suffix}", ndim=2)
     if x.shape[0] < 1 or x.shape[1] < 2:
         expected = "(n, d) with n ≥ 1 samples and d ≥ 2 features"
