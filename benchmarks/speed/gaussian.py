@@ -52,7 +52,7 @@ def against_passes() -> None:
     for n, d, c in SIZES:
         x, y = problem(n, d, c)
         gc, gkl = compiled(jaxfs.gc_select, c), compiled(jaxfs.gkl_select, c)
-        prepare = jax.jit(lambda x, y, c=c: _moments.moments(x, y, None, c))
+        prepare = jax.jit(lambda x, y, c=c: _moments.gaussian_moments(x, y, None, c))
         unit, whole, other, before = best(
             lambda x=x: passes(x),
             lambda x=x, y=y, gc=gc: gc(x, y),
