@@ -1,0 +1,282 @@
+"""Delimited text files: chooses the options of the polars parser, judges the types; no JAX.
+
+Polars reads every cell as a string, and its behaviour on malformed text is undefined. The text is
+therefore brought into the form of RFC 4180 first, or refused.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jaxfs.cli.tables._allowance import PART, Allowance
+from jaxfs.cli.tables._columns import (
+    EXACT,
+    MISSING,
+    Columns,
+    TableError,
+    is_missing,
+    is_number,
+    is_word,
+    numbered,
+    plural,
+    quote,
+    valid,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
+_BOMS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\x00\x00", "utf-32"),  # before UTF-16, whose mark is the beginning of this one
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?"
+#: Forms of cells, as regular expressions without regard to case.
+_FORMS = {
+    "missing": "|".join(map(re.escape, sorted(MISSING))),
+    "number": _NUMBER,
+    "point": r"[+-]?[0-9]*\.[0-9]*(?:e[+-]?[0-9]+)?",
+    "comma": r"[+-]?[0-9]+,[0-9]+(?:e[+-]?[0-9]+)?",
+    "1,234": r"[+-]?[1-9][0-9]{0,2},[0-9]{3}",
+    "1.234": r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}",
+    "234": r"[+-]?[0-9]{1,3}",
+}
+#: Peak memory over the bytes of the text: 9 for long numbers, up to 17 for short ones.
+_COPIES = 9
+#: Number of lines from which the delimiter is found.
+_SAMPLE = 20
+
+
+def read(
+    path: Path,
+    allowed: Allowance,
+    wanted: Collection[str],
+    header: str,
+    delimiter: str,
+    decimal: str,
+) -> Columns:
+    """The columns of a delimited text file, gzipped if its name ends in `.gz`.
+
+    **Arguments**
+
+    - `wanted`: names that the caller will ask for.
+    - `header`: `"yes"`, `"no"` or `"auto"`: the first row holds names if one of `wanted` is in it,
+      or if it holds words and no number. It holds values, which is noted, if it has no word, or if
+      it has words above words and one of them occurs again below. Any other first row is refused.
+    - `delimiter`: `"auto"`, an ASCII character, or `comma`, `semicolon`, `tab`, `pipe`, `space`.
+    - `decimal`: `"point"`, `"comma"` or `"auto"`: commas are decimal if at least one of them cannot
+      separate thousands and no number of the table has a point. Other commas in numbers are
+      refused, as are points that may separate thousands where the delimiter is a semicolon.
+    """
+    text, notes = _decode(path, allowed)
+    mark = _DELIMITERS.get(delimiter, delimiter)
+    if mark == "auto":
+        mark = "\t" if ".tsv" in path.suffixes else _detect(text)
+    if len(mark) != 1 or not mark.isascii() or mark in '"\r\n':
+        known = ", ".join(_DELIMITERS)
+        raise TableError(f"delimiter must be one ASCII character or {known}, got {mark!r}")
+    frame, ragged = _parse(text, mark)
+    first, body = list(frame.row(0)), frame.slice(1)
+    if ragged and (header == "no" or any(map(is_number, first))):
+        raise TableError(ragged)
+    named = bool(ragged) or _has_header(first, body, header, wanted)
+    if not named:
+        body = frame
+        if header == "auto":
+            notes.append("no row of names was found: the first row is read as values")
+    elif body.is_empty():
+        raise TableError("the table holds names but no row of values")
+    names = first if named else numbered(frame.width)
+    counts = _count(body)
+    body = _with_points(body, names, counts, mark, decimal, notes)
+    columns = Columns(names, [], body.width, named=named, notes=notes)
+    words = counts["word"] + (counts["comma"] if decimal == "point" else 0)
+    for j, cells in enumerate(body):
+        _append(columns, cells, bool(words[j]), bool(counts["missing"][j]))
+    if ragged and counts["missing"][-1] == len(body):
+        columns.names = [*names[1:], ""]  # a delimiter ends every record but the first
+    elif ragged and not (words[0] or np.array_equal(columns.arrays[0], np.arange(len(body)) + 1)):
+        raise TableError(ragged)  # the first column does not hold the row names of R
+    return columns
+
+
+def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
+    """The text of a file, and a note if its encoding had to be guessed."""
+    if path.suffix.lower() == ".gz":
+        try:
+            with gzip.open(path) as stream:
+                data = allowed.gather(iter(lambda: stream.read(PART), b""), _COPIES)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise TableError(f"the file is not a valid gzip file ({error})") from error
+    else:
+        allowed.check(allowed.stored, _COPIES)
+        data = path.read_bytes()
+    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
+    notes = []
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        if encoding != "utf-8":
+            raise TableError(
+                f"the file starts as {encoding} but is not valid {encoding}"
+            ) from error
+        text = data.decode("latin-1")
+        notes.append("the file is not UTF-8; it was read as Latin-1")
+    if "\0" in text:
+        raise TableError("the file is not text: it holds zero bytes")
+    return text.replace("\r\n", "\n").replace("\r", "\n"), notes
+
+
+def _detect(text: str) -> str:
+    """The delimiter that occurs equally often in all of the first lines, or most in the first."""
+    sample = "\n".join(text.lstrip("\n ").split("\n", _SAMPLE)[:_SAMPLE])
+    lines = re.sub(r'"[^"]*"', "", sample).split("\n")
+    for mark in "\t;|,":  # the comma last: it may be decimal
+        counts = {line.count(mark) for line in lines if line.strip(f" {mark}")}
+        if len(counts) == 1 and counts != {0}:
+            return mark
+    return max(",;\t|", key=lines[0].count)
+
+
+def _parse(text: str, mark: str) -> tuple["pl.DataFrame", str]:
+    """The cells of a text as strings, and a message if the first record alone is one cell short.
+
+    That record is given an empty first cell. Other ragged records are refused, empty ones left out.
+    """
+    import polars as pl
+
+    if mark == " ":
+        text = re.sub(r"(?m)^ +| +$|(?<= ) +", "", text)
+    m = re.escape(mark)
+    text = re.sub(rf"(?m)^[ {m}]*(?:\n|\Z)", "", text)
+    if not text:
+        raise TableError("the file is empty")
+    quoted = re.compile(rf'(?<![^{m}\n]) *("[^"]*(?:""[^"]*)*") *(?![^{m}\n])')
+    text = quoted.sub(r"\1", text)
+    bare = quoted.sub("", text).removesuffix("\n")
+    if '"' in bare:
+        record = bare[: bare.index('"')].count("\n") + 1
+        raise TableError(f"record {record}: malformed quoting")
+    counts = [line.count(mark) + 1 for line in bare.split("\n")]
+    width, ragged = counts[0], ""
+    if wrong := [i for i, count in enumerate(counts) if count != width]:
+        name = next((name for name, sign in _DELIMITERS.items() if sign == mark), mark)
+        ragged = (
+            f"record {wrong[0] + 1} has {plural(counts[wrong[0]], 'cell')} where the first has "
+            f"{width} (delimiter {name}; {plural(len(wrong), 'such record')})"
+        )
+        if set(counts[1:]) != {width + 1}:
+            raise TableError(ragged)
+        text, width = mark + text, width + 1
+    with valid("text table"):
+        frame = pl.read_csv(text.encode(), separator=mark, has_header=False, infer_schema=False)
+        if frame.shape != (len(counts), width):
+            raise ValueError(f"{len(counts)} records expected, {frame.height} found")
+    return frame.select(pl.all().fill_null("").str.strip_chars()), ragged
+
+
+def _has_header(
+    first: list[str], body: "pl.DataFrame", header: str, wanted: Collection[str]
+) -> bool:
+    """Whether the first row holds names; refused where it may hold names or values."""
+    if header in ("yes", "no"):
+        return header == "yes"
+    if header != "auto":
+        raise TableError(f"header must be auto, yes or no, got {header!r}")
+    if not set(first).isdisjoint(wanted):
+        return True
+    # An index has an empty name.
+    words = [j for j, cell in enumerate(first) if is_word(cell) or (j == 0 and not cell)]
+    if not words:
+        return False
+    if len(words) == len(first):
+        return True
+    numbers = any(not is_word(cell) and not is_missing(cell) for cell in first)
+    above = _count(body)["numeric"][words].any()
+    if above and not numbers:
+        return True
+    if above or not any((body[:, j] == first[j]).any() for j in words):
+        raise TableError(
+            "the first row may hold names or values: say which with --header yes or --header no"
+        )
+    return False
+
+
+def _count(body: "pl.DataFrame") -> dict[str, np.ndarray]:
+    """The number of cells of each form, by column; and which columns hold numbers and no words."""
+    import polars as pl
+
+    counts = {
+        form: np.array(body.select(pl.all().str.contains(f"(?i)^(?:{regex})$").sum()).row(0))
+        for form, regex in _FORMS.items()
+    }
+    numbers = counts["number"] + counts["comma"]
+    counts["word"] = len(body) - counts["missing"] - numbers
+    counts["numeric"] = (counts["word"] == 0) & (numbers > 0)
+    return counts
+
+
+def _with_points(
+    body: "pl.DataFrame",
+    names: list[str],
+    counts: dict[str, np.ndarray],
+    mark: str,
+    decimal: str,
+    notes: list[str],
+) -> "pl.DataFrame":
+    """The table with decimal commas replaced by points."""
+    if decimal not in ("auto", "point", "comma"):
+        raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
+    commas = counts["numeric"] & (counts["comma"] > 0)
+    points = counts["numeric"] & (counts["point"] > 0)
+    if decimal == "point" or not (commas.any() or mark == ";" or decimal == "comma"):
+        return body
+    if decimal == "comma" and points.any():
+        raise TableError("with --decimal comma no number may have a point, and some have")
+    if decimal == "auto":
+        unclear = points.any() or (counts["comma"] == counts["1,234"])[commas].all()
+        thousands, small = counts["1.234"], counts["234"]
+        mixed = (thousands > 0) & (small > 0)
+        mixed &= thousands + small + counts["missing"] == len(body)
+        for name, sign, doubtful in (("comma", ",", commas & unclear), ("point", ".", mixed)):
+            for j in np.flatnonzero(doubtful).tolist():
+                example = next(cell for cell in body[:, j] if sign in cell)
+                raise TableError(
+                    f"column {quote(names[j])} writes {quote(example)}, a decimal {name} or a "
+                    f"thousand: say --decimal {name}, or remove the {name}s"
+                )
+        if commas.any():
+            notes.append(f"decimal commas in {plural(commas.sum(), 'column')} were read as points")
+    found = np.flatnonzero(commas).tolist()
+    return body.with_columns(body[:, j].str.replace(",", ".", literal=True) for j in found)
+
+
+def _append(columns: Columns, cells: "pl.Series", words: bool, gaps: bool) -> None:
+    """Add a column of words or of numbers.
+
+    Among words `none` is one of them, such as a treatment; among numbers it is a missing value.
+    """
+    import polars as pl
+
+    at = len(columns.arrays)
+    if gaps:
+        lower = cells.str.to_lowercase()
+        missing = lower.is_in(sorted(MISSING - {"none"} if words else MISSING))
+        columns.marks[at] = set(cells.filter(missing))
+        cells = cells.to_frame().select(pl.when(~missing).then(pl.first())).to_series()
+    array = (cells if words else cells.cast(pl.Float64)).to_numpy()
+    columns.arrays.append(array)
+    if not words:
+        large = np.flatnonzero(np.abs(array) >= EXACT).tolist()
+        wholes = (cells[i] for i in large if cells[i].lstrip("+-").isdecimal())
+        if any(int(whole) != float(whole) for whole in wholes):
+            columns.inexact.append(at)
