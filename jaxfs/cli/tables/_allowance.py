@@ -4,7 +4,6 @@ A few kilobytes can decompress to terabytes. Sizes are therefore checked before 
 format does not state them, while reading.
 """
 
-import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,33 +18,28 @@ PART = 2**20
 COPIES = 3
 
 
-@dataclasses.dataclass(frozen=True)
 class Allowance:
-    """`stored`: bytes of the file. `limit`: decompressed bytes allowed. `free`: free memory."""
+    """Limits for one file; every check raises `TableError`."""
 
-    stored: int
-    limit: float
-    free: float
-
-    @staticmethod
-    def of(path: Path, gigabytes: float) -> "Allowance":
-        return Allowance(path.stat().st_size, 1e9 * gigabytes, _memory.free())
+    def __init__(self, path: Path, gigabytes: float) -> None:
+        self.stored = path.stat().st_size
+        self._limit, self._free = 1e9 * gigabytes, _memory.free()
 
     def check(self, size: float, copies: float = 1) -> None:
-        """Raise `TableError` if `size` bytes exceed the limit, or `copies` of them the memory.
+        """Check that `size` bytes are within the limit, and `copies` of them within the memory.
 
         The limit does not apply to files that are not compressed.
         """
-        if size > max(self.limit, self.stored):
+        if size > max(self._limit, self.stored):
             raise TableError(
                 f"decompressed, the file has at least {_memory.readable(size)}, more than the "
-                f"{_memory.readable(self.limit)} allowed: --max-gb raises this"
+                f"{_memory.readable(self._limit)} allowed: --max-gb raises this"
             )
         self.check_memory(size * copies, "the file")
 
     def check_memory(self, size: float, what: str) -> None:
-        if size > self.free:
-            need, free = map(_memory.readable, (size, self.free))
+        if size > self._free:
+            need, free = map(_memory.readable, (size, self._free))
             raise TableError(
                 f"{what} needs about {need}, and {free} are free: keep fewer rows or columns"
             )

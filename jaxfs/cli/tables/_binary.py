@@ -130,7 +130,9 @@ def _dense(array: Any, allowed: Allowance) -> Any:
 
 
 def _words(values: Iterable[Any]) -> np.ndarray:
-    return np.array([None if value is None else str(value) for value in values], dtype=object)
+    """Words with `None` where one is missing, or NaN if all are."""
+    words = np.array([None if value is None else str(value) for value in values], dtype=object)
+    return words if any(word is not None for word in words) else np.full(len(words), np.nan)
 
 
 def _from_named(arrays: dict[str, np.ndarray], allowed: Allowance) -> Columns:
@@ -177,9 +179,7 @@ def _from_arrays(
         raise TableError(f"{listed(map(quote, odd))}: neither real numbers nor words")
     for j, array in enumerate(arrays):
         if array.dtype.kind in "OU":
-            words = _words(array)
-            empty = all(word is None for word in words)
-            found.arrays.append(np.full(len(words), np.nan) if empty else words)
+            found.arrays.append(_words(array))
             continue
         values = array.astype(np.float64, copy=False)
         found.arrays.append(values)

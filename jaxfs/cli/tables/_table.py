@@ -106,8 +106,10 @@ def read_table(
             raise TableError(f"{quote(target)} cannot be both the target and dropped")
     other = dropped | {at, rows_at}
     features = [j for j in range(columns.num_candidates) if j not in other and names[j]]
-    marks = [found for j, found in columns.marks.items() if j in (*features, at)]
-    table = _impute(_assemble(columns, names, features, at), impute, set().union(*marks))
+    table = _assemble(columns, names, features, at)
+    used = {*features, at}
+    marks = {mark for j, found in columns.marks.items() if j in used for mark in found}
+    table = _impute(table, impute, marks)
     _check_informative(table)
     return table
 
@@ -121,7 +123,7 @@ def _read(path: Path, asked: list[str], options: dict[str, str], max_gb: float) 
     try:
         if not path.is_file():
             raise TableError(f"{quote(path)} is {'a folder' if path.is_dir() else 'not a file'}")
-        allowed = Allowance.of(path, max_gb)
+        allowed = Allowance(path, max_gb)
         if kind in _TEXT:
             wanted = [name for name in asked if not _POSITION.fullmatch(name)]
             return _text.read(path, allowed, wanted, **options)
@@ -213,7 +215,8 @@ def _assemble(columns: Columns, names: list[str], features: list[int], at: int |
             raise TableError(f"the target {quote(names[at])} has infinite values")
         if any(str(value).lower() == "none" for value in columns.arrays[at] if value is not None):
             notes.append(f"'none' is taken for a value of {quote(names[at])}, not for a gap")
-    inexact = [quote(names[j]) for j in columns.inexact if j in (*features, at)]
+    used = {*features, at}
+    inexact = [quote(names[j]) for j in columns.inexact if j in used]
     if inexact:
         notes.append(f"integers too large for float64 were rounded in {listed(inexact)}")
     return Table(

@@ -13,37 +13,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jaxfs.cli.tables import _columns
 from jaxfs.cli.tables._allowance import PART, Allowance
-from jaxfs.cli.tables._columns import (
-    EXACT,
-    MISSING,
-    Columns,
-    TableError,
-    is_missing,
-    is_number,
-    is_word,
-    numbered,
-    plural,
-    quote,
-    valid,
-)
+from jaxfs.cli.tables._columns import MISSING, Columns, TableError, is_number, plural, quote
 
 if TYPE_CHECKING:
     import polars as pl
 
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
-_BOMS = (
-    (b"\xef\xbb\xbf", "utf-8-sig"),
-    (b"\xff\xfe\x00\x00", "utf-32"),  # before UTF-16, whose mark is the beginning of this one
-    (b"\x00\x00\xfe\xff", "utf-32"),
-    (b"\xff\xfe", "utf-16"),
-    (b"\xfe\xff", "utf-16"),
-)
-_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?"
+#: Byte order marks; that of UTF-16 is the beginning of that of UTF-32.
+_MARKS: dict[str, tuple[bytes, ...]] = {
+    "utf-8-sig": (b"\xef\xbb\xbf",),
+    "utf-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),
+    "utf-16": (b"\xff\xfe", b"\xfe\xff"),
+}
 #: Forms of cells, as regular expressions without regard to case.
 _FORMS = {
     "missing": "|".join(map(re.escape, sorted(MISSING))),
-    "number": _NUMBER,
+    "number": r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?",
     "point": r"[+-]?[0-9]*\.[0-9]*(?:e[+-]?[0-9]+)?",
     "comma": r"[+-]?[0-9]+,[0-9]+(?:e[+-]?[0-9]+)?",
     "1,234": r"[+-]?[1-9][0-9]{0,2},[0-9]{3}",
@@ -70,8 +57,8 @@ def read(
 
     - `wanted`: names that the caller will ask for.
     - `header`: `"yes"`, `"no"` or `"auto"`: the first row holds names if one of `wanted` is in it,
-      or if it holds words and no number. It holds values, which is noted, if it has no word, or if
-      it has words above words and one of them occurs again below. Any other first row is refused.
+      or if it holds words and no number. It holds values, which is noted, if it holds no word. It
+      is refused if it holds both.
     - `delimiter`: `"auto"`, an ASCII character, or `comma`, `semicolon`, `tab`, `pipe`, `space`.
     - `decimal`: `"point"`, `"comma"` or `"auto"`: commas are decimal if at least one of them cannot
       separate thousands and no number of the table has a point. Other commas in numbers are
@@ -85,23 +72,22 @@ def read(
         known = ", ".join(_DELIMITERS)
         raise TableError(f"delimiter must be one ASCII character or {known}, got {mark!r}")
     frame, ragged = _parse(text, mark)
-    first, body = list(frame.row(0)), frame.slice(1)
+    first = list(frame.row(0))
     if ragged and (header == "no" or any(map(is_number, first))):
         raise TableError(ragged)
-    named = bool(ragged) or _has_header(first, body, header, wanted)
-    if not named:
-        body = frame
-        if header == "auto":
-            notes.append("no row of names was found: the first row is read as values")
-    elif body.is_empty():
+    named = _has_header(first, header, wanted)
+    body = frame.slice(1) if named else frame
+    if body.is_empty():
         raise TableError("the table holds names but no row of values")
-    names = first if named else numbered(frame.width)
+    if not named and header == "auto":
+        notes.append("no row of names was found: the first row is read as values")
+    names = first if named else _columns.numbered(len(first))
+    columns = Columns(names, [], len(first), named=named, notes=notes)
     counts = _count(body)
-    body = _with_points(body, names, counts, mark, decimal, notes)
-    columns = Columns(names, [], body.width, named=named, notes=notes)
+    body = _with_points(body, columns, counts, mark, decimal)
     words = counts["word"] + (counts["comma"] if decimal == "point" else 0)
-    for j, cells in enumerate(body):
-        _append(columns, cells, bool(words[j]), bool(counts["missing"][j]))
+    for cells, word, gap in zip(body, words > 0, counts["missing"] > 0, strict=True):
+        _append(columns, cells, word, gap)
     if ragged and counts["missing"][-1] == len(body):
         columns.names = [*names[1:], ""]  # a delimiter ends every record but the first
     elif ragged and not (words[0] or np.array_equal(columns.arrays[0], np.arange(len(body)) + 1)):
@@ -120,15 +106,13 @@ def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
     else:
         allowed.check(allowed.stored, _COPIES)
         data = path.read_bytes()
-    encoding = next((name for bom, name in _BOMS if data.startswith(bom)), "utf-8")
+    encoding = next((name for name, bom in _MARKS.items() if data.startswith(bom)), "utf-8")
     notes = []
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         if encoding != "utf-8":
-            raise TableError(
-                f"the file starts as {encoding} but is not valid {encoding}"
-            ) from error
+            raise TableError(f"the file starts as {encoding}, and is not valid") from error
         text = data.decode("latin-1")
         notes.append("the file is not UTF-8; it was read as Latin-1")
     if "\0" in text:
@@ -177,87 +161,68 @@ def _parse(text: str, mark: str) -> tuple["pl.DataFrame", str]:
         if set(counts[1:]) != {width + 1}:
             raise TableError(ragged)
         text, width = mark + text, width + 1
-    with valid("text table"):
+    with _columns.valid("text table"):
         frame = pl.read_csv(text.encode(), separator=mark, has_header=False, infer_schema=False)
         if frame.shape != (len(counts), width):
             raise ValueError(f"{len(counts)} records expected, {frame.height} found")
     return frame.select(pl.all().fill_null("").str.strip_chars()), ragged
 
 
-def _has_header(
-    first: list[str], body: "pl.DataFrame", header: str, wanted: Collection[str]
-) -> bool:
+def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
     """Whether the first row holds names; refused where it may hold names or values."""
-    if header in ("yes", "no"):
-        return header == "yes"
-    if header != "auto":
+    if header not in ("auto", "yes", "no"):
         raise TableError(f"header must be auto, yes or no, got {header!r}")
-    if not set(first).isdisjoint(wanted):
-        return True
-    # An index has an empty name.
-    words = [j for j, cell in enumerate(first) if is_word(cell) or (j == 0 and not cell)]
-    if not words:
-        return False
-    if len(words) == len(first):
-        return True
-    numbers = any(not is_word(cell) and not is_missing(cell) for cell in first)
-    above = _count(body)["numeric"][words].any()
-    if above and not numbers:
-        return True
-    if above or not any((body[:, j] == first[j]).any() for j in words):
+    if header != "auto" or not set(first).isdisjoint(wanted):
+        return header != "no"
+    words = first[0] == "" or any(map(_columns.is_word, first))  # an index has an empty name
+    numbers = any(is_number(cell.replace(",", ".", 1)) for cell in first)
+    if words and numbers:
         raise TableError(
             "the first row may hold names or values: say which with --header yes or --header no"
         )
-    return False
+    return words
 
 
 def _count(body: "pl.DataFrame") -> dict[str, np.ndarray]:
-    """The number of cells of each form, by column; and which columns hold numbers and no words."""
+    """The number of cells of each form in each column; `word` is any other form."""
     import polars as pl
 
     counts = {
         form: np.array(body.select(pl.all().str.contains(f"(?i)^(?:{regex})$").sum()).row(0))
         for form, regex in _FORMS.items()
     }
-    numbers = counts["number"] + counts["comma"]
-    counts["word"] = len(body) - counts["missing"] - numbers
-    counts["numeric"] = (counts["word"] == 0) & (numbers > 0)
+    counts["word"] = len(body) - counts["missing"] - counts["number"] - counts["comma"]
     return counts
 
 
 def _with_points(
-    body: "pl.DataFrame",
-    names: list[str],
-    counts: dict[str, np.ndarray],
-    mark: str,
-    decimal: str,
-    notes: list[str],
+    body: "pl.DataFrame", columns: Columns, counts: dict[str, np.ndarray], mark: str, decimal: str
 ) -> "pl.DataFrame":
     """The table with decimal commas replaced by points."""
     if decimal not in ("auto", "point", "comma"):
         raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
-    commas = counts["numeric"] & (counts["comma"] > 0)
-    points = counts["numeric"] & (counts["point"] > 0)
-    if decimal == "point" or not (commas.any() or mark == ";" or decimal == "comma"):
-        return body
+    commas, points = ((counts[form] > 0) & (counts["word"] == 0) for form in ("comma", "point"))
     if decimal == "comma" and points.any():
         raise TableError("with --decimal comma no number may have a point, and some have")
     if decimal == "auto":
-        unclear = points.any() or (counts["comma"] == counts["1,234"])[commas].all()
-        thousands, small = counts["1.234"], counts["234"]
-        mixed = (thousands > 0) & (small > 0)
-        mixed &= thousands + small + counts["missing"] == len(body)
-        for name, sign, doubtful in (("comma", ",", commas & unclear), ("point", ".", mixed)):
-            for j in np.flatnonzero(doubtful).tolist():
-                example = next(cell for cell in body[:, j] if sign in cell)
-                raise TableError(
-                    f"column {quote(names[j])} writes {quote(example)}, a decimal {name} or a "
-                    f"thousand: say --decimal {name}, or remove the {name}s"
-                )
-        if commas.any():
-            notes.append(f"decimal commas in {plural(commas.sum(), 'column')} were read as points")
-    found = np.flatnonzero(commas).tolist()
-    return body.with_columns(body[:, j].str.replace(",", ".", literal=True) for j in found)
+        small, thousands = counts["234"], counts["1.234"]
+        mixed = (small > 0) & (thousands > 0) & (mark == ";")
+        mixed &= small + thousands + counts["missing"] == len(body)
+        if not points.any() and (counts["comma"] > counts["1,234"])[commas].any():
+            number = plural(int(commas.sum()), "column")
+            columns.notes.append(f"decimal commas in {number} were read as points")
+        elif (commas | mixed).any():
+            sign = "comma" if commas.any() else "point"
+            j = int((commas if commas.any() else mixed).argmax())
+            example = next(
+                cell for cell in body[:, j] if {"comma": ",", "point": "."}[sign] in cell
+            )
+            raise TableError(
+                f"column {quote(columns.names[j])} writes {quote(example)}, a decimal {sign} or a "
+                f"thousand: say --decimal {sign}, or remove the {sign}s"
+            )
+    replaced = [] if decimal == "point" else np.flatnonzero(commas).tolist()
+    return body.with_columns(body[:, j].str.replace(",", ".", literal=True) for j in replaced)
 
 
 def _append(columns: Columns, cells: "pl.Series", words: bool, gaps: bool) -> None:
@@ -276,7 +241,7 @@ def _append(columns: Columns, cells: "pl.Series", words: bool, gaps: bool) -> No
     array = (cells if words else cells.cast(pl.Float64)).to_numpy()
     columns.arrays.append(array)
     if not words:
-        large = np.flatnonzero(np.abs(array) >= EXACT).tolist()
+        large = np.flatnonzero((np.abs(array) >= _columns.EXACT) & np.isfinite(array)).tolist()
         wholes = (cells[i] for i in large if cells[i].lstrip("+-").isdecimal())
         if any(int(whole) != float(whole) for whole in wholes):
             columns.inexact.append(at)
