@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxfs.cli.tables import _matlab
 from jaxfs.cli.tables._allowance import COPIES, Allowance
-from jaxfs.cli.tables._columns import EXACT, Columns, TableError, listed, numbered, quote, valid
+from jaxfs.cli.tables._columns import EXACT, Columns, TableError, numbered, quote, valid
 
 #: The name that pandas gives in Parquet to an index without one.
 _INDEX = re.compile(r"__index_level_\d+__")
@@ -52,12 +52,12 @@ def parquet(path: Path, allowed: Allowance) -> Columns:
         frame = frame.drop(index)
         arrays = []
         for series in frame:
-            if series.dtype.is_integer() and not series.null_count():
-                arrays.append(series.to_numpy())
-            elif series.dtype.is_numeric() or series.dtype == pl.Boolean:
-                arrays.append(series.cast(pl.Float64).to_numpy())
-            else:
+            if not series.dtype.is_numeric() and series.dtype != pl.Boolean:
                 arrays.append(_words(series.to_list()))
+            elif series.dtype.is_integer() and not series.null_count():
+                arrays.append(series.to_numpy())
+            else:
+                arrays.append(series.cast(pl.Float64).to_numpy())
     found = _from_arrays(frame.columns, arrays, allowed)
     if index:
         found.rows = rows
@@ -107,12 +107,9 @@ def h5ad(path: Path, allowed: Allowance) -> Columns:
     if data.X is None:
         raise TableError("the file holds no matrix X")
     x = np.asarray(_dense(data.X, allowed))
-    labels = [data.obs[name] for name in data.obs.columns]
     extra = [
-        np.asarray(column)
-        if np.asarray(column).dtype.kind in "fiub"
-        else _words(column.astype(object).where(column.notna(), None))
-        for column in labels
+        array if array.dtype.kind in "fiub" else column.astype(object).where(column.notna(), None)
+        for array, column in ((np.asarray(column), column) for _, column in data.obs.items())
     ]
     names = [*map(str, data.var_names), *map(str, data.obs.columns)]
     found = _from_arrays(names, [*x.T, *extra], allowed, num_candidates=x.shape[1])
@@ -169,16 +166,13 @@ def _from_arrays(
     allowed: Allowance,
     num_candidates: int | None = None,
 ) -> Columns:
-    """Columns of arrays: numbers as float64, words as objects, any other type refused by name."""
+    """Columns of arrays: real numbers as float64, any other type as words."""
     if not arrays or not len(arrays[0]):
         raise TableError("the table is empty")
     allowed.check_matrix(len(arrays[0]), len(arrays))
     found = Columns(names, [], len(names) if num_candidates is None else num_candidates)
-    odd = [n for n, a in zip(names, arrays, strict=True) if a.dtype.kind not in "fiubOU"]
-    if odd:
-        raise TableError(f"{listed(map(quote, odd))}: neither real numbers nor words")
     for j, array in enumerate(arrays):
-        if array.dtype.kind in "OU":
+        if array.dtype.kind not in "fiub":
             found.arrays.append(_words(array))
             continue
         values = array.astype(np.float64, copy=False)

@@ -1,8 +1,8 @@
 """MATLAB files of level 5, as versions 5 to 7.2 write them; no JAX.
 
 SciPy's reader can crash the interpreter on a damaged file. This one reads numbers, words, cells of
-words and sparse matrices with operations that Python and NumPy check. It leaves out structures,
-objects and functions.
+words and sparse matrices with operations that Python and NumPy check. It leaves out complex
+matrices, structures, objects and functions.
 
 **Reference**: MathWorks, *MAT-File Format*.
 """
@@ -93,7 +93,7 @@ class _Reader:
             yield kind, data[start : start + length]
 
     def matrix(self, body: memoryview) -> tuple[str, np.ndarray | None]:
-        """Name and value of a matrix; the value is `None` for other objects, such as structures."""
+        """Name and value of a matrix; the value is `None` for what is left out."""
         if not body:
             return "", np.zeros((0, 0))
         parts = self.elements(body)
@@ -103,6 +103,8 @@ class _Reader:
         kind = flags & 0xFF
         if len(shape) < 2 or min(shape) < 0:
             raise ValueError(f"a shape of {shape}")
+        if flags & _IS_COMPLEX:
+            return name, None
         if kind == _CELL:
             return name, self._cells(parts, shape)
         if kind == _CHARACTER:
@@ -111,17 +113,12 @@ class _Reader:
             return name, self._sparse(parts, shape, flags)
         if not _FIRST_NUMBER <= kind <= _LAST_NUMBER:
             return name, None
-        return name, self._values(parts, flags).reshape(shape, order="F")
+        return name, self._numbers(*next(parts)).reshape(shape, order="F")
 
     def _numbers(self, kind: int, data: memoryview) -> np.ndarray:
         if kind not in _NUMBERS:
             raise ValueError(f"data of kind {kind} where numbers should be")
         return np.frombuffer(data, f"{self._order}{_NUMBERS[kind]}")
-
-    def _values(self, parts: _Elements, flags: int, *, logical: bool = False) -> np.ndarray:
-        kind, data = next(parts)
-        values = np.frombuffer(data, "u1") if logical else self._numbers(kind, data)
-        return values + 1j * self._numbers(*next(parts)) if flags & _IS_COMPLEX else values
 
     def _words(self, kind: int, data: memoryview, shape: tuple[int, ...]) -> np.ndarray:
         """One word a row; the letters are stored by columns."""
@@ -147,7 +144,8 @@ class _Reader:
         self._allowed.check_matrix(n, d, "with its zeros the sparse matrix")
         rows, starts = self._numbers(*next(parts)), self._numbers(*next(parts))
         # The entries of logical matrices are bytes, whatever their tag says.
-        values = self._values(parts, flags, logical=bool(flags & _IS_LOGICAL))
+        kind, data = next(parts)
+        values = np.frombuffer(data, "u1") if flags & _IS_LOGICAL else self._numbers(kind, data)
         number = int(starts[-1])
         columns = np.repeat(np.arange(d), np.diff(starts))
         if starts[0] != 0 or rows[:number].min(initial=0) < 0:

@@ -5,6 +5,7 @@ infinite value are refused by name and count; a repeated name is noted.
 """
 
 import dataclasses
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -153,9 +154,8 @@ def _take_row_names(columns: Columns, asked: list[str]) -> int | None:
     columns.rows = list(cells) if words else [f"{cell:.17g}" for cell in cells]
     called = "without a name" if nameless else quote(name)
     columns.notes.append(f"the first column, {called}, names the rows and is no feature")
-    while not name or name in columns.names[1:]:
-        name = name + "_" if name else "row"
-    columns.names[0] = name
+    unused = (name for k in itertools.count() if (name := "row" + k * "_") not in columns.names)
+    columns.names[0] = name or next(unused)
     return 0
 
 
@@ -209,25 +209,17 @@ def _assemble(columns: Columns, names: list[str], features: list[int], at: int |
     kept = [names[j] for j in features]
     values = _matrix(kept, [columns.arrays[j] for j in features], columns.notes)
     notes = columns.notes + _keys(values, kept)
-    target = None if at is None else columns.arrays[at]
-    if at is not None:
-        if any(isinstance(value, float) and np.isinf(value) for value in columns.arrays[at]):
-            raise TableError(f"the target {quote(names[at])} has infinite values")
-        if any(str(value).lower() == "none" for value in columns.arrays[at] if value is not None):
-            notes.append(f"'none' is taken for a value of {quote(names[at])}, not for a gap")
+    target, target_name = (None, None) if at is None else (columns.arrays[at], names[at])
+    if target is not None and target.dtype.kind == "f" and np.isinf(target).any():
+        raise TableError(f"the target {quote(target_name)} has infinite values")
+    if target is not None and "none" in {str(value).lower() for value in target if value}:
+        notes.append(f"'none' is taken for a value of {quote(target_name)}, not for a gap")
     used = {*features, at}
     inexact = [quote(names[j]) for j in columns.inexact if j in used]
     if inexact:
         notes.append(f"integers too large for float64 were rounded in {listed(inexact)}")
-    return Table(
-        names=kept,
-        values=values,
-        target=target,
-        target_name=None if at is None else names[at],
-        rows=columns.rows,
-        notes=tuple(notes),
-        positions=[j + 1 for j in features],
-    )
+    positions = [j + 1 for j in features]
+    return Table(kept, values, target, target_name, columns.rows, tuple(notes), positions)
 
 
 def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.ndarray:

@@ -30,6 +30,7 @@ _MARKS: dict[str, tuple[bytes, ...]] = {
 #: Forms of cells, as regular expressions without regard to case.
 _FORMS = {
     "missing": "|".join(map(re.escape, sorted(MISSING))),
+    "none": "none",
     "number": r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?",
     "point": r"[+-]?[0-9]*\.[0-9]*(?:e[+-]?[0-9]+)?",
     "comma": r"[+-]?[0-9]+,[0-9]+(?:e[+-]?[0-9]+)?",
@@ -72,7 +73,7 @@ def read(
         known = ", ".join(_DELIMITERS)
         raise TableError(f"delimiter must be one ASCII character or {known}, got {mark!r}")
     frame, ragged = _parse(text, mark)
-    first = list(frame.row(0))
+    first = [(cell or "").strip() for cell in frame.row(0)]
     if ragged and (header == "no" or any(map(is_number, first))):
         raise TableError(ragged)
     named = _has_header(first, header, wanted)
@@ -82,16 +83,12 @@ def read(
     if not named and header == "auto":
         notes.append("no row of names was found: the first row is read as values")
     names = first if named else _columns.numbered(len(first))
-    columns = Columns(names, [], len(first), named=named, notes=notes)
-    counts = _count(body)
-    body = _with_points(body, columns, counts, mark, decimal)
-    words = counts["word"] + (counts["comma"] if decimal == "point" else 0)
-    for cells, word, gap in zip(body, words > 0, counts["missing"] > 0, strict=True):
-        _append(columns, cells, word, gap)
-    if ragged and counts["missing"][-1] == len(body):
+    columns = _judge(body, Columns(names, [], len(names), named, notes=notes), mark, decimal)
+    start, end = columns.arrays[0], columns.arrays[-1]
+    if ragged and np.all(end != end):
         columns.names = [*names[1:], ""]  # a delimiter ends every record but the first
-    elif ragged and not (words[0] or np.array_equal(columns.arrays[0], np.arange(len(body)) + 1)):
-        raise TableError(ragged)  # the first column does not hold the row names of R
+    elif ragged and start.dtype.kind == "f" and (start != np.arange(len(body)) + 1).any():
+        raise TableError(ragged)  # the row names of R are words, or count the rows
     return columns
 
 
@@ -112,7 +109,7 @@ def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         if encoding != "utf-8":
-            raise TableError(f"the file starts as {encoding}, and is not valid") from error
+            raise TableError(f"the file begins as {encoding}, and is not valid") from error
         text = data.decode("latin-1")
         notes.append("the file is not UTF-8; it was read as Latin-1")
     if "\0" in text:
@@ -132,9 +129,10 @@ def _detect(text: str) -> str:
 
 
 def _parse(text: str, mark: str) -> tuple["pl.DataFrame", str]:
-    """The cells of a text as strings, and a message if the first record alone is one cell short.
+    """The cells of a text as strings, null where empty, and a message on a short first record.
 
-    That record is given an empty first cell. Other ragged records are refused, empty ones left out.
+    A first record one cell shorter than all others is given an empty first cell. Other ragged
+    records are refused, empty ones left out.
     """
     import polars as pl
 
@@ -165,7 +163,7 @@ def _parse(text: str, mark: str) -> tuple["pl.DataFrame", str]:
         frame = pl.read_csv(text.encode(), separator=mark, has_header=False, infer_schema=False)
         if frame.shape != (len(counts), width):
             raise ValueError(f"{len(counts)} records expected, {frame.height} found")
-    return frame.select(pl.all().fill_null("").str.strip_chars()), ragged
+    return frame, ragged
 
 
 def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
@@ -183,65 +181,68 @@ def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
     return words
 
 
-def _count(body: "pl.DataFrame") -> dict[str, np.ndarray]:
-    """The number of cells of each form in each column; `word` is any other form."""
-    import polars as pl
-
-    counts = {
-        form: np.array(body.select(pl.all().str.contains(f"(?i)^(?:{regex})$").sum()).row(0))
-        for form, regex in _FORMS.items()
-    }
-    counts["word"] = len(body) - counts["missing"] - counts["number"] - counts["comma"]
-    return counts
-
-
-def _with_points(
-    body: "pl.DataFrame", columns: Columns, counts: dict[str, np.ndarray], mark: str, decimal: str
-) -> "pl.DataFrame":
-    """The table with decimal commas replaced by points."""
-    if decimal not in ("auto", "point", "comma"):
-        raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
-    commas, points = ((counts[form] > 0) & (counts["word"] == 0) for form in ("comma", "point"))
-    if decimal == "comma" and points.any():
-        raise TableError("with --decimal comma no number may have a point, and some have")
-    if decimal == "auto":
-        small, thousands = counts["234"], counts["1.234"]
-        mixed = (small > 0) & (thousands > 0) & (mark == ";")
-        mixed &= small + thousands + counts["missing"] == len(body)
-        if not points.any() and (counts["comma"] > counts["1,234"])[commas].any():
-            number = plural(int(commas.sum()), "column")
-            columns.notes.append(f"decimal commas in {number} were read as points")
-        elif (commas | mixed).any():
-            sign = "comma" if commas.any() else "point"
-            j = int((commas if commas.any() else mixed).argmax())
-            example = next(
-                cell for cell in body[:, j] if {"comma": ",", "point": "."}[sign] in cell
-            )
-            raise TableError(
-                f"column {quote(columns.names[j])} writes {quote(example)}, a decimal {sign} or a "
-                f"thousand: say --decimal {sign}, or remove the {sign}s"
-            )
-    replaced = [] if decimal == "point" else np.flatnonzero(commas).tolist()
-    return body.with_columns(body[:, j].str.replace(",", ".", literal=True) for j in replaced)
-
-
-def _append(columns: Columns, cells: "pl.Series", words: bool, gaps: bool) -> None:
-    """Add a column of words or of numbers.
+def _judge(body: "pl.DataFrame", columns: Columns, mark: str, decimal: str) -> Columns:
+    """Set the arrays: numbers where every cell is a number or missing, words otherwise.
 
     Among words `none` is one of them, such as a treatment; among numbers it is a missing value.
     """
     import polars as pl
 
-    at = len(columns.arrays)
-    if gaps:
-        lower = cells.str.to_lowercase()
-        missing = lower.is_in(sorted(MISSING - {"none"} if words else MISSING))
-        columns.marks[at] = set(cells.filter(missing))
-        cells = cells.to_frame().select(pl.when(~missing).then(pl.first())).to_series()
-    array = (cells if words else cells.cast(pl.Float64)).to_numpy()
-    columns.arrays.append(array)
-    if not words:
-        large = np.flatnonzero((np.abs(array) >= _columns.EXACT) & np.isfinite(array)).tolist()
-        wholes = (cells[i] for i in large if cells[i].lstrip("+-").isdecimal())
-        if any(int(whole) != float(whole) for whole in wholes):
-            columns.inexact.append(at)
+    n, d = body.shape
+    # One long column, because polars is slow on many short ones.
+    cells = pl.concat(body.get_columns(), rechunk=True).fill_null("").str.strip_chars()
+    forms = {
+        form: cells.str.contains(f"(?i)^(?:{regex})$").to_numpy().reshape(d, n)
+        for form, regex in _FORMS.items()
+    }
+    missing, numeric, numbers = forms["missing"], forms["number"], cells
+    if _has_decimal_commas(columns, cells, forms, mark, decimal):
+        numeric = numeric | forms["comma"]
+        numbers = cells.str.replace(",", ".", literal=True)
+    words = ~(numeric | missing).all(axis=1)
+    missing = missing & ~(forms["none"] & words[:, None])
+    values = numbers.cast(pl.Float64, strict=False).to_numpy().reshape(d, n)
+    large = (np.abs(values) >= _columns.EXACT) & np.isfinite(values)
+    columns.arrays = list(values)
+    for j in np.flatnonzero(words | (missing | large).any(axis=1)).tolist():
+        column = np.array(cells[j * n : (j + 1) * n].to_list(), dtype=object)
+        columns.marks[j] = set(column[missing[j]])
+        if words[j]:
+            column[missing[j]] = None
+            columns.arrays[j] = column
+        elif any(c.lstrip("+-").isdecimal() and int(c) != float(c) for c in column[large[j]]):
+            columns.inexact.append(j)
+    return columns
+
+
+def _has_decimal_commas(
+    columns: Columns, cells: "pl.Series", forms: dict[str, np.ndarray], mark: str, decimal: str
+) -> bool:
+    """Whether commas in numbers are decimal; refused where they, or points, may be thousands."""
+    if decimal not in ("auto", "point", "comma"):
+        raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
+    if decimal == "point":
+        return False
+    numeric = (forms["number"] | forms["comma"] | forms["missing"]).all(axis=1)
+    commas, points = (forms[form].any(axis=1) & numeric for form in ("comma", "point"))
+    if decimal == "comma":
+        if points.any():
+            raise TableError("with --decimal comma no number may have a point, and some have")
+        return True
+    if not points.any() and (forms["comma"] & ~forms["1,234"])[commas].any():
+        number = plural(int(commas.sum()), "column")
+        columns.notes.append(f"decimal commas in {number} were read as points")
+        return True
+    name, sign, doubtful = "comma", ",", commas
+    if not commas.any() and mark == ";":
+        mixed = [forms[form].any(axis=1) for form in ("1.234", "234")]
+        whole = (forms["1.234"] | forms["234"] | forms["missing"]).all(axis=1)
+        name, sign, doubtful = "point", ".", mixed[0] & mixed[1] & whole
+    for j in np.flatnonzero(doubtful).tolist():
+        n = forms["comma"].shape[1]
+        example = next(cell for cell in cells[j * n : (j + 1) * n] if sign in cell)
+        raise TableError(
+            f"column {quote(columns.names[j])} writes {quote(example)}, a decimal {name} or a "
+            f"thousand: say --decimal {name}, or remove the {name}s"
+        )
+    return False
