@@ -115,6 +115,10 @@ def test_target_and_drop_by_name_or_position(tmp_path):
     content = "a,b,c,2\n1,2,3,4\n5,6,1,8\n9,1,2,3\n"
     assert read(tmp_path, content, target="2", header="yes").names == ["a", "b", "c"]
     assert read(tmp_path, content, target="-1", header="yes").target_name == "2"
+    longer = "17;18;y\n1,5;2;u;\n3;4;v;\n"
+    assert read(tmp_path, longer, target="-1", header="yes").target_name == "y"
+    assert "--header" in refusal(tmp_path, longer, target="-1")
+    assert "record 2 has 4" in refusal(tmp_path, longer, target="-1", header="no")
     table = read(tmp_path, content, target="1", drop=["c"], header="yes")
     assert table.names == ["b", "2"]
     np.testing.assert_array_equal(table.target, [1, 5, 9])

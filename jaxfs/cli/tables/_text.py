@@ -73,21 +73,24 @@ def read(
         known = ", ".join(_DELIMITERS)
         raise TableError(f"delimiter must be one ASCII character or {known}, got {mark!r}")
     frame, ragged = _parse(text, mark)
-    first = [(cell or "").strip() for cell in frame.row(0)]
-    if ragged and (header == "no" or any(map(is_number, first))):
-        raise TableError(ragged)
+    first, body = [(cell or "").strip() for cell in frame.row(0)], frame.slice(1)
+    ends_empty = ragged and not any((cell or "").strip() for cell in body[:, -1])
+    if ends_empty:
+        first, body = first[1:], body[:, :-1]
+        notes.append("every record but the first ends in a delimiter: it adds no column")
     named = _has_header(first, header, wanted)
-    body = frame.slice(1) if named else frame
-    if body.is_empty():
+    if ragged and not named:
+        raise TableError(ragged)
+    if named and body.is_empty():
         raise TableError("the table holds names but no row of values")
     if not named and header == "auto":
         notes.append("no row of names was found: the first row is read as values")
     names = first if named else _columns.numbered(len(first))
-    columns = _judge(body, Columns(names, [], len(names), named, notes=notes), mark, decimal)
-    start, end = columns.arrays[0], columns.arrays[-1]
-    if ragged and np.all(end != end):
-        columns.names = [*names[1:], ""]  # a delimiter ends every record but the first
-    elif ragged and start.dtype.kind == "f" and (start != np.arange(len(body)) + 1).any():
+    columns = Columns(names, [], len(names), named, notes=notes)
+    _judge(body if named else frame, columns, mark, decimal)
+    start = columns.arrays[0]
+    unnamed = ragged and not ends_empty and start.dtype.kind == "f"
+    if unnamed and (start != np.arange(len(start)) + 1).any():
         raise TableError(ragged)  # the row names of R are words, or count the rows
     return columns
 
@@ -181,7 +184,7 @@ def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
     return words
 
 
-def _judge(body: "pl.DataFrame", columns: Columns, mark: str, decimal: str) -> Columns:
+def _judge(body: "pl.DataFrame", columns: Columns, mark: str, decimal: str) -> None:
     """Set the arrays: numbers where every cell is a number or missing, words otherwise.
 
     Among words `none` is one of them, such as a treatment; among numbers it is a missing value.
@@ -212,7 +215,6 @@ def _judge(body: "pl.DataFrame", columns: Columns, mark: str, decimal: str) -> C
             columns.arrays[j] = column
         elif any(c.lstrip("+-").isdecimal() and int(c) != float(c) for c in column[large[j]]):
             columns.inexact.append(j)
-    return columns
 
 
 def _has_decimal_commas(
