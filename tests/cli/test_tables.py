@@ -205,6 +205,8 @@ REFUSED = {
     "a,b\n1,2\n": "one row",
     "a\n1\n2\n": "one feature",
     "a,b\n1,2\n3\n4,5,6\n": "record 3 has 1 cell where the first has 2 (delimiter comma; 2 such",
+    "title\na,b\n1,2\n3,5\n": "record 2 has 2 cells where the first has 1",
+    "a,b\n1,5,2\n3,5,7\n": "record 2 has 3 cells where the first has 2",
     "a,b\n1,2\n1,2\n": "constant",
     "a,b,c\n1,x,2\n2,3,4\n": "'b' is not numeric ('x'",
     "a,b,c\n1,2,x y\n3,4,z\n": "'c' is not numeric",
@@ -235,6 +237,8 @@ def test_numbers_are_exactly_those_written(tmp_path):
     huge = read(tmp_path, "a,b,c\n9007199254740993,9007199254740992,True\n1,2,false\n")
     assert "'a'" in huge.notes[1]
     assert "'b'" not in huge.notes[1]
+    padded = read(tmp_path, f"a,b\n{'0' * 5000}9007199254740993,2\n1,3\n")
+    assert "rounded in 'a'" in padded.notes[0]
     np.testing.assert_array_equal(huge.values[:, 2], [1, 0])
     values = np.random.default_rng(0).normal(size=(4, 3)) * 10.0 ** np.arange(-150, 150, 100)
     text = "a,b,c\n" + "\n".join(",".join(map(repr, row)) for row in values.tolist())

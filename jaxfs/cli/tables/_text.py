@@ -8,6 +8,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Collection
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,10 +89,12 @@ def read(
     names = first if named else _columns.numbered(len(first))
     columns = Columns(names, [], len(names), named, notes=notes)
     _judge(body if named else frame, columns, mark, decimal)
-    start = columns.arrays[0]
-    unnamed = ragged and not ends_empty and start.dtype.kind == "f"
-    if unnamed and (start != np.arange(len(start)) + 1).any():
-        raise TableError(ragged)  # the row names of R are words, or count the rows
+    if ragged and not ends_empty:  # the row names of R are words, or count the rows
+        start = columns.arrays[0].tolist()
+        if start != list(range(1, len(start) + 1)) and not all(
+            map(_columns.is_word, map(str, start))
+        ):
+            raise TableError(ragged)
     return columns
 
 
@@ -213,7 +216,7 @@ def _judge(body: "pl.DataFrame", columns: Columns, mark: str, decimal: str) -> N
         if words[j]:
             column[missing[j]] = None
             columns.arrays[j] = column
-        elif any(c.lstrip("+-").isdecimal() and int(c) != float(c) for c in column[large[j]]):
+        elif any(c.lstrip("+-").isdecimal() and Decimal(c) != float(c) for c in column[large[j]]):
             columns.inexact.append(j)
 
 
