@@ -39,8 +39,8 @@ _FORMS = {
     "1.234": r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}",
     "234": r"[+-]?[0-9]{1,3}",
 }
-#: Peak memory over the bytes of the text: 9 for long numbers, up to 17 for short ones.
-_COPIES = 9
+#: Peak memory in bytes, for each byte of the text and for each cell.
+_COPIES, _CELL = 6, 48
 #: Number of lines from which the delimiter is found.
 _SAMPLE = 20
 
@@ -73,27 +73,25 @@ def read(
     if len(mark) != 1 or not mark.isascii() or mark in '"\r\n':
         known = ", ".join(_DELIMITERS)
         raise TableError(f"delimiter must be one ASCII character or {known}, got {mark!r}")
-    frame, ragged = _parse(text, mark)
-    first, body = [(cell or "").strip() for cell in frame.row(0)], frame.slice(1)
-    ends_empty = ragged and not any((cell or "").strip() for cell in body[:, -1])
+    cells, n, ragged = _parse(text, mark, allowed)
+    first = cells.gather_every(n).to_list()
+    ends_empty = ragged and not any(cells.tail(n - 1))
     if ends_empty:
-        first, body = first[1:], body[:, :-1]
+        cells, first = cells.head(len(cells) - n), first[1:]
         notes.append("every record but the first ends in a delimiter: it adds no column")
     named = _has_header(first, header, wanted)
     if ragged and not named:
         raise TableError(ragged)
-    if named and body.is_empty():
+    if named and n == 1:
         raise TableError("the table holds names but no row of values")
     if not named and header == "auto":
         notes.append("no row of names was found: the first row is read as values")
     names = first if named else _columns.numbered(len(first))
     columns = Columns(names, [], len(names), named, notes=notes)
-    _judge(body if named else frame, columns, mark, decimal)
+    _judge(cells, columns, mark, decimal)
     if ragged and not ends_empty:  # the row names of R are words, or count the rows
         start = columns.arrays[0].tolist()
-        if start != list(range(1, len(start) + 1)) and not all(
-            map(_columns.is_word, map(str, start))
-        ):
+        if start != list(range(1, n)) and not all(map(_columns.is_word, map(str, start))):
             raise TableError(ragged)
     return columns
 
@@ -134,11 +132,11 @@ def _detect(text: str) -> str:
     return max(",;\t|", key=lines[0].count)
 
 
-def _parse(text: str, mark: str) -> tuple["pl.DataFrame", str]:
-    """The cells of a text as strings, null where empty, and a message on a short first record.
+def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, str]:
+    """The cells of a text, column by column, the number of records, and a message.
 
-    A first record one cell shorter than all others is given an empty first cell. Other ragged
-    records are refused, empty ones left out.
+    A first record one cell shorter than all others is given an empty first cell, and the message
+    says so. Other ragged records are refused, empty ones left out.
     """
     import polars as pl
 
@@ -165,11 +163,16 @@ def _parse(text: str, mark: str) -> tuple["pl.DataFrame", str]:
         if set(counts[1:]) != {width + 1}:
             raise TableError(ragged)
         text, width = mark + text, width + 1
+    allowed.check_memory(_COPIES * len(text) + _CELL * sum(counts), "the table")
     with _columns.valid("text table"):
         frame = pl.read_csv(text.encode(), separator=mark, has_header=False, infer_schema=False)
         if frame.shape != (len(counts), width):
             raise ValueError(f"{len(counts)} records expected, {frame.height} found")
-    return frame, ragged
+    # One long column, because polars is slow on many short ones.
+    cells = pl.concat(frame.get_columns(), rechunk=True)
+    del frame, text, bare
+    cells = cells.fill_null("")
+    return cells.str.strip_chars(), len(counts), ragged
 
 
 def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
@@ -187,37 +190,39 @@ def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
     return words
 
 
-def _judge(body: "pl.DataFrame", columns: Columns, mark: str, decimal: str) -> None:
+def _judge(cells: "pl.Series", columns: Columns, mark: str, decimal: str) -> None:
     """Set the arrays: numbers where every cell is a number or missing, words otherwise.
 
     Among words `none` is one of them, such as a treatment; among numbers it is a missing value.
     """
     import polars as pl
 
-    n, d = body.shape
-    # One long column, because polars is slow on many short ones.
-    cells = pl.concat(body.get_columns(), rechunk=True).fill_null("").str.strip_chars()
-    forms = {
-        form: cells.str.contains(f"(?i)^(?:{regex})$").to_numpy().reshape(d, n)
-        for form, regex in _FORMS.items()
-    }
+    def grid(series: "pl.Series") -> np.ndarray:
+        return series.to_numpy().reshape(len(columns.names), -1)[:, int(columns.named) :]
+
+    forms = {form: grid(cells.str.contains(f"(?i)^(?:{regex})$")) for form, regex in _FORMS.items()}
     missing, numeric, numbers = forms["missing"], forms["number"], cells
     if _has_decimal_commas(columns, cells, forms, mark, decimal):
         numeric = numeric | forms["comma"]
         numbers = cells.str.replace(",", ".", literal=True)
     words = ~(numeric | missing).all(axis=1)
     missing = missing & ~(forms["none"] & words[:, None])
-    values = numbers.cast(pl.Float64, strict=False).to_numpy().reshape(d, n)
+    values = grid(numbers.cast(pl.Float64, strict=False))
     large = (np.abs(values) >= _columns.EXACT) & np.isfinite(values)
     columns.arrays = list(values)
     for j in np.flatnonzero(words | (missing | large).any(axis=1)).tolist():
-        column = np.array(cells[j * n : (j + 1) * n].to_list(), dtype=object)
+        column = _column(cells, columns, j)
         columns.marks[j] = set(column[missing[j]])
         if words[j]:
             column[missing[j]] = None
             columns.arrays[j] = column
         elif any(c.lstrip("+-").isdecimal() and Decimal(c) != float(c) for c in column[large[j]]):
             columns.inexact.append(j)
+
+
+def _column(cells: "pl.Series", columns: Columns, j: int) -> np.ndarray:
+    n = len(cells) // len(columns.names)
+    return np.array(cells[j * n + columns.named : (j + 1) * n].to_list(), dtype=object)
 
 
 def _has_decimal_commas(
@@ -244,8 +249,7 @@ def _has_decimal_commas(
         whole = (forms["1.234"] | forms["234"] | forms["missing"]).all(axis=1)
         name, sign, doubtful = "point", ".", mixed[0] & mixed[1] & whole
     for j in np.flatnonzero(doubtful).tolist():
-        n = forms["comma"].shape[1]
-        example = next(cell for cell in cells[j * n : (j + 1) * n] if sign in cell)
+        example = next(cell for cell in _column(cells, columns, j) if sign in cell)
         raise TableError(
             f"column {quote(columns.names[j])} writes {quote(example)}, a decimal {name} or a "
             f"thousand: say --decimal {name}, or remove the {name}s"
