@@ -146,10 +146,10 @@ def test_row_names_are_asked_for_or_found(tmp_path):
 
 def test_keys_are_noted(tmp_path):
     keys = read(tmp_path, "patient_id,a,acid\n48213,7,1\n48220,7,3\n48301,8,9\n")
-    assert keys.notes == ("'patient_id': different in every row; --drop what is a key",)
+    assert keys.notes == ("possible row identifiers: 'patient_id'; --drop leaves them out",)
     for rising in (lambda i: i, lambda i: i * i):
         content = "a,b\n" + "".join(f"{rising(i)},{i % 3 or 'NA'}\n" for i in range(1, 11))
-        assert "'a': different" in read(tmp_path, content, impute="drop").notes[0]
+        assert "identifiers: 'a'" in read(tmp_path, content, impute="drop").notes[0]
 
 
 def test_repeated_names_are_told_apart(tmp_path):
@@ -189,7 +189,7 @@ def test_none_is_a_word_among_words(tmp_path):
     assert "'b' (1); written 'None';" in refusal(tmp_path, content, target="group")
     table = read(tmp_path, content, target="group", impute="median")
     assert list(table.target) == ["none", "drug", "none"]
-    assert "'none' is taken for a value of 'group'" in table.notes[0]
+    assert "'none' is read as a value of 'group'" in table.notes[0]
     unknown = content + "NA,2,8\n"
     assert "1 row without a target; 'b' (1); written 'NA', 'None'" in refusal(
         tmp_path, unknown, target="group"

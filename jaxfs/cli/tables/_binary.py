@@ -61,7 +61,7 @@ def parquet(path: Path, allowed: Allowance) -> Columns:
     found = _from_arrays(frame.columns, arrays, allowed)
     if index:
         found.rows = rows
-        found.notes.append("the index that pandas stored names the rows and is no feature")
+        found.notes.append("the index that pandas stored names the rows and is not a feature")
     return found
 
 
@@ -122,7 +122,7 @@ def _dense(array: Any, allowed: Allowance) -> Any:
     if not hasattr(array, "toarray"):
         return array
     n, d = array.shape
-    allowed.check_matrix(n, d, "with its zeros the sparse matrix")
+    allowed.check_matrix(n, d, "the dense form of a matrix")
     return array.toarray()
 
 

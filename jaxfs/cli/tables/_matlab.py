@@ -141,7 +141,7 @@ class _Reader:
 
     def _sparse(self, parts: _Elements, shape: tuple[int, ...], flags: int) -> np.ndarray:
         n, d = shape
-        self._allowed.check_matrix(n, d, "with its zeros the sparse matrix")
+        self._allowed.check_matrix(n, d, "the dense form of a matrix")
         rows, starts = self._numbers(*next(parts)), self._numbers(*next(parts))
         # The entries of logical matrices are bytes, whatever their tag says.
         kind, data = next(parts)

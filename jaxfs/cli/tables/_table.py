@@ -26,7 +26,7 @@ _BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
     ".h5ad": _binary.h5ad,
 }
 _POSITION = re.compile(r"[+-]?\d{1,9}", re.ASCII)
-#: Names of keys: `id`, `patient_id`, `sampleIndex`.
+#: Names of row identifiers: `id`, `patient_id`, `sampleIndex`.
 _KEY = re.compile(
     r"(?:^|[\W_])(?i:id|index|idx|key|nr|no)(?:$|[\W_])|[a-z](?:Id|ID|Index|Key|Nr|No)$"
 )
@@ -153,7 +153,7 @@ def _take_row_names(columns: Columns, asked: list[str]) -> int | None:
         return None  # a column of numbers with a typo
     columns.rows = list(cells) if words else [f"{cell:.17g}" for cell in cells]
     called = "without a name" if nameless else quote(name)
-    columns.notes.append(f"the first column, {called}, names the rows and is no feature")
+    columns.notes.append(f"the first column, {called}, names the rows and is not a feature")
     unused = (name for k in itertools.count() if (name := "row" + k * "_") not in columns.names)
     columns.names[0] = name or next(unused)
     return 0
@@ -213,7 +213,7 @@ def _assemble(columns: Columns, names: list[str], features: list[int], at: int |
     if target is not None and target.dtype.kind == "f" and np.isinf(target).any():
         raise TableError(f"the target {quote(target_name)} has infinite values")
     if target is not None and "none" in {str(value).lower() for value in target if value}:
-        notes.append(f"'none' is taken for a value of {quote(target_name)}, not for a gap")
+        notes.append(f"'none' is read as a value of {quote(target_name)}, not as missing")
     used = {*features, at}
     inexact = [quote(names[j]) for j in columns.inexact if j in used]
     if inexact:
@@ -240,7 +240,7 @@ def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.
         word = next((cell for cell in cells if not is_number(cell)), cells[0])
         raise TableError(
             f"{listed(quote(names[j]) for j in words)} {'are' if len(words) > 1 else 'is'} not "
-            f"numeric ({quote(word)} in {quote(names[words[0]])}): encode, or --drop"
+            f"numeric ({quote(word)} in {quote(names[words[0]])}): encode it, or use --drop"
         )
     if read:
         notes.append(f"true and false were read as 1 and 0 in {listed(read)}")
@@ -267,7 +267,7 @@ def _impute(table: Table, how: str | None, marks: set[str]) -> Table:
         return table
     if gaps.all(axis=0).any():
         empty = listed(quote(table.names[j]) for j in np.flatnonzero(gaps.all(axis=0)))
-        raise TableError(f"without any value: {empty}; --drop it")
+        raise TableError(f"no values in {empty}: leave it out with --drop")
     if how is None or (how == "median" and lost.any()):
         found = [f"{plural(int(lost.sum()), 'row')} without a target"] if lost.any() else []
         found += [_counted(table.names, gaps)] if gaps.any() else []
@@ -305,7 +305,7 @@ def _check_informative(table: Table) -> None:
 
 
 def _keys(values: np.ndarray, names: Sequence[str]) -> list[str]:
-    """A note on features that may be keys of the rows, which can predict the target."""
+    """A note on features that look like row identifiers, which can reveal the target."""
     found = []
     for name, column in zip(names, values.T, strict=True):
         if (column != np.round(column)).any():  # fractions or missing values
@@ -313,4 +313,4 @@ def _keys(values: np.ndarray, names: Sequence[str]) -> list[str]:
         rising = len(column) >= _RISING and (np.diff(column) > 0).all()
         if rising or (_KEY.search(name) and len(np.unique(column)) == len(column) > 2):
             found.append(quote(name))
-    return [f"{listed(found)}: different in every row; --drop what is a key"] if found else []
+    return [f"possible row identifiers: {listed(found)}; --drop leaves them out"] if found else []

@@ -185,7 +185,7 @@ def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
     numbers = any(is_number(cell.replace(",", ".", 1)) for cell in first)
     if words and numbers:
         raise TableError(
-            "the first row may hold names or values: say which with --header yes or --header no"
+            "the first row holds words and numbers: use --header yes for names, no for values"
         )
     return words
 
@@ -251,7 +251,7 @@ def _has_decimal_commas(
     for j in np.flatnonzero(doubtful).tolist():
         example = next(cell for cell in _column(cells, columns, j) if sign in cell)
         raise TableError(
-            f"column {quote(columns.names[j])} writes {quote(example)}, a decimal {name} or a "
-            f"thousand: say --decimal {name}, or remove the {name}s"
+            f"the {name} of {quote(example)} in column {quote(columns.names[j])} may be decimal or "
+            f"separate thousands: use --decimal {name}, or remove the {name}s"
         )
     return False
