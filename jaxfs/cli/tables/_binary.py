@@ -38,7 +38,7 @@ def _without_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
-def parquet(path: Path, allowed: Allowance) -> Columns:
+def read_parquet(path: Path, allowed: Allowance) -> Columns:
     """The columns of a Parquet file."""
     import polars as pl
 
@@ -65,7 +65,7 @@ def parquet(path: Path, allowed: Allowance) -> Columns:
     return found
 
 
-def npz(path: Path, allowed: Allowance) -> Columns:
+def read_npz(path: Path, allowed: Allowance) -> Columns:
     """The matrix of an `.npz`, or the one called `X` or `data`, and the vectors of its length."""
     # NumPy leaves the file open if it is not an archive: it is closed here.
     with (
@@ -81,11 +81,11 @@ def npz(path: Path, allowed: Allowance) -> Columns:
     return _from_named(arrays, allowed)
 
 
-def mat(path: Path, allowed: Allowance) -> Columns:
+def read_mat(path: Path, allowed: Allowance) -> Columns:
     """The columns of a MATLAB file up to version 7.2, under the rules for `.npz`."""
     with valid("MATLAB file"):
         if _matlab.is_level_5(path):
-            arrays = _matlab.read(path, allowed)
+            arrays = _matlab.read_level_5(path, allowed)
         else:
             from scipy.io import loadmat
 
@@ -93,7 +93,7 @@ def mat(path: Path, allowed: Allowance) -> Columns:
     return _from_named(arrays, allowed)
 
 
-def h5ad(path: Path, allowed: Allowance) -> Columns:
+def read_h5ad(path: Path, allowed: Allowance) -> Columns:
     """The matrix `X` of an annotated file with its variable names; `obs` may hold the target."""
     import anndata
     import h5py  # type: ignore[import-not-found, unused-ignore]

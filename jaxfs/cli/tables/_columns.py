@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 #: Cells that mean a missing value, in lower case.
-MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>", "?"})
+MISSING_CELLS = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>", "?"})
 #: From this number on, float64 does not represent every integer.
 EXACT = 2.0**53
 
@@ -79,7 +79,7 @@ def numbered(count: int) -> list[str]:
 
 
 def is_missing(cell: str) -> bool:
-    return cell.strip().lower() in MISSING
+    return cell.strip().lower() in MISSING_CELLS
 
 
 def is_number(cell: str) -> bool:

@@ -20,8 +20,8 @@ from jaxfs.cli.tables._columns import TableError
 
 #: Kinds of elements: those that hold other elements, and the types of those that hold data.
 _MATRIX, _COMPRESSED = 14, 15
-_NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"}
-_NUMBERS |= {12: "i8", 13: "u8"}
+_NUMBER_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"}
+_NUMBER_TYPES |= {12: "i8", 13: "u8"}
 _LETTERS = {4: "utf-16", 6: "utf-32", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
 #: Classes of matrices; the classes of numbers are consecutive.
 _CELL, _CHARACTER, _SPARSE, _FIRST_NUMBER, _LAST_NUMBER = 1, 4, 5, 6, 15
@@ -37,7 +37,7 @@ def is_level_5(path: Path) -> bool:
         return b"\0" not in stream.read(4)
 
 
-def read(path: Path, allowed: Allowance) -> dict[str, np.ndarray]:
+def read_level_5(path: Path, allowed: Allowance) -> dict[str, np.ndarray]:
     """The arrays of a file by name. Damaged bytes can raise any exception."""
     allowed.check(allowed.stored)
     data = path.read_bytes()
@@ -116,9 +116,9 @@ class _Reader:
         return name, self._numbers(*next(parts)).reshape(shape, order="F")
 
     def _numbers(self, kind: int, data: memoryview) -> np.ndarray:
-        if kind not in _NUMBERS:
+        if kind not in _NUMBER_TYPES:
             raise ValueError(f"data of kind {kind} where numbers should be")
-        return np.frombuffer(data, f"{self._order}{_NUMBERS[kind]}")
+        return np.frombuffer(data, f"{self._order}{_NUMBER_TYPES[kind]}")
 
     def _words(self, kind: int, data: memoryview, shape: tuple[int, ...]) -> np.ndarray:
         """One word a row; the letters are stored by columns."""

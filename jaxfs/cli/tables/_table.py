@@ -19,15 +19,15 @@ from jaxfs.cli.tables._columns import Columns, TableError, is_number, is_word, l
 
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".data", ".tab")
 _BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
-    ".parquet": _binary.parquet,
-    ".pq": _binary.parquet,
-    ".npz": _binary.npz,
-    ".mat": _binary.mat,
-    ".h5ad": _binary.h5ad,
+    ".parquet": _binary.read_parquet,
+    ".pq": _binary.read_parquet,
+    ".npz": _binary.read_npz,
+    ".mat": _binary.read_mat,
+    ".h5ad": _binary.read_h5ad,
 }
 _POSITION = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 #: Names of row identifiers: `id`, `patient_id`, `sampleIndex`.
-_KEY = re.compile(
+_IDENTIFIER = re.compile(
     r"(?:^|[\W_])(?i:id|index|idx|key|nr|no)(?:$|[\W_])|[a-z](?:Id|ID|Index|Key|Nr|No)$"
 )
 #: Number of rows from which increasing integers are unlikely to be a measurement.
@@ -81,7 +81,7 @@ def read_table(
       −1 the last.
     - `impute`: `"median"` replaces the missing values of a feature by its median. `"drop"` removes
       the rows in which a feature or the target is missing. `None` refuses missing values.
-    - `header`, `delimiter`, `decimal`: see `_text.read`.
+    - `header`, `delimiter`, `decimal`: see `_text.read_text`.
     - `max_gb`: limit on the decompressed size of a file, in gigabytes.
 
     **Returns** a `Table`, or raises `TableError`, a `ValueError` of one line.
@@ -94,7 +94,7 @@ def read_table(
         raise TableError(f"impute must be median or drop, got {impute!r}")
     asked = [name.strip() for name in (target, *drop) if name is not None]
     options = {"header": header, "delimiter": delimiter, "decimal": decimal}
-    columns = _read(Path(path), asked, options, max_gb)
+    columns = _read_columns(Path(path), asked, options, max_gb)
     rows_at = _take_row_names(columns, asked)
     names = _distinct_names(columns)
     dropped = {j for name in drop for j in _find(columns, names, name, "drop")}
@@ -107,7 +107,7 @@ def read_table(
             raise TableError(f"{quote(target)} cannot be both the target and dropped")
     other = dropped | {at, rows_at}
     features = [j for j in range(columns.num_candidates) if j not in other and names[j]]
-    table = _assemble(columns, names, features, at)
+    table = _build_table(columns, names, features, at)
     used = {*features, at}
     marks = {mark for j, found in columns.marks.items() if j in used for mark in found}
     table = _impute(table, impute, marks)
@@ -115,7 +115,7 @@ def read_table(
     return table
 
 
-def _read(path: Path, asked: list[str], options: dict[str, str], max_gb: float) -> Columns:
+def _read_columns(path: Path, asked: list[str], options: dict[str, str], max_gb: float) -> Columns:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = suffixes[-1] if suffixes else ""
     if kind not in _TEXT and kind not in _BINARY:
@@ -127,7 +127,7 @@ def _read(path: Path, asked: list[str], options: dict[str, str], max_gb: float) 
         allowed = Allowance(path, max_gb)
         if kind in _TEXT:
             wanted = [name for name in asked if not _POSITION.fullmatch(name)]
-            return _text.read(path, allowed, wanted, **options)
+            return _text.read_text(path, allowed, wanted, **options)
         for name, value in options.items():
             if value != "auto":
                 raise TableError(f"{name} is for text files, and {quote(path.name)} is not one")
@@ -202,13 +202,13 @@ def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[in
     raise TableError(f"{what}: no column is called {quote(wanted)}; there are {shown}")
 
 
-def _assemble(columns: Columns, names: list[str], features: list[int], at: int | None) -> Table:
+def _build_table(columns: Columns, names: list[str], features: list[int], at: int | None) -> Table:
     """The features and the target, in which values may still be missing."""
     if not features:
         raise TableError("no feature is left after the target, row names and dropped columns")
     kept = [names[j] for j in features]
     values = _matrix(kept, [columns.arrays[j] for j in features], columns.notes)
-    notes = columns.notes + _keys(values, kept)
+    notes = columns.notes + _note_identifiers(values, kept)
     target, target_name = (None, None) if at is None else (columns.arrays[at], names[at])
     if target is not None and target.dtype.kind == "f" and np.isinf(target).any():
         raise TableError(f"the target {quote(target_name)} has infinite values")
@@ -246,12 +246,12 @@ def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.
         notes.append(f"true and false were read as 1 and 0 in {listed(read)}")
     values = np.stack(arrays, axis=1)
     if np.isinf(values).any():
-        shown = _counted(names, np.isinf(values))
+        shown = _list_counts(names, np.isinf(values))
         raise TableError(f"infinite or too large for float64: {shown}")
     return values
 
 
-def _counted(names: list[str], found: np.ndarray) -> str:
+def _list_counts(names: list[str], found: np.ndarray) -> str:
     """`'a' (3), 'b' (1)`: in how many rows each column is marked, the most first."""
     counts = Counter(dict(zip(names, found.sum(axis=0).tolist(), strict=True)))
     return listed(f"{quote(name)} ({count})" for name, count in counts.most_common() if count)
@@ -270,7 +270,7 @@ def _impute(table: Table, how: str | None, marks: set[str]) -> Table:
         raise TableError(f"no values in {empty}: leave it out with --drop")
     if how is None or (how == "median" and lost.any()):
         found = [f"{plural(int(lost.sum()), 'row')} without a target"] if lost.any() else []
-        found += [_counted(table.names, gaps)] if gaps.any() else []
+        found += [_list_counts(table.names, gaps)] if gaps.any() else []
         written = [quote(mark) for mark in sorted(marks) if mark] + ["nothing"] * ("" in marks)
         found += [f"written {listed(written)}"] if marks else []
         way = "--impute drop" if lost.any() else "--impute median or --impute drop"
@@ -304,13 +304,13 @@ def _check_informative(table: Table) -> None:
         raise TableError(f"the target {quote(table.target_name)} has one value only")
 
 
-def _keys(values: np.ndarray, names: Sequence[str]) -> list[str]:
+def _note_identifiers(values: np.ndarray, names: Sequence[str]) -> list[str]:
     """A note on features that look like row identifiers, which can reveal the target."""
     found = []
     for name, column in zip(names, values.T, strict=True):
         if (column != np.round(column)).any():  # fractions or missing values
             continue
         rising = len(column) >= _RISING and (np.diff(column) > 0).all()
-        if rising or (_KEY.search(name) and len(np.unique(column)) == len(column) > 2):
+        if rising or (_IDENTIFIER.search(name) and len(np.unique(column)) == len(column) > 2):
             found.append(quote(name))
     return [f"possible row identifiers: {listed(found)}; --drop leaves them out"] if found else []

@@ -16,21 +16,21 @@ import numpy as np
 
 from jaxfs.cli.tables import _columns
 from jaxfs.cli.tables._allowance import PART, Allowance
-from jaxfs.cli.tables._columns import MISSING, Columns, TableError, is_number, plural, quote
+from jaxfs.cli.tables._columns import MISSING_CELLS, Columns, TableError, is_number, plural, quote
 
 if TYPE_CHECKING:
     import polars as pl
 
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
 #: Byte order marks; that of UTF-16 is the beginning of that of UTF-32.
-_MARKS: dict[str, tuple[bytes, ...]] = {
+_BYTE_ORDER_MARKS: dict[str, tuple[bytes, ...]] = {
     "utf-8-sig": (b"\xef\xbb\xbf",),
     "utf-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),
     "utf-16": (b"\xff\xfe", b"\xfe\xff"),
 }
 #: Forms of cells, as regular expressions without regard to case.
 _FORMS = {
-    "missing": "|".join(map(re.escape, sorted(MISSING))),
+    "missing": "|".join(map(re.escape, sorted(MISSING_CELLS))),
     "none": "none",
     "number": r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?",
     "point": r"[+-]?[0-9]*\.[0-9]*(?:e[+-]?[0-9]+)?",
@@ -42,10 +42,10 @@ _FORMS = {
 #: Peak memory in bytes, for each byte of the text and for each cell.
 _COPIES, _CELL = 6, 48
 #: Number of lines from which the delimiter is found.
-_SAMPLE = 20
+_SAMPLE_LINES = 20
 
 
-def read(
+def read_text(
     path: Path,
     allowed: Allowance,
     wanted: Collection[str],
@@ -88,7 +88,7 @@ def read(
         notes.append("no row of names was found: the first row is read as values")
     names = first if named else _columns.numbered(len(first))
     columns = Columns(names, [], len(names), named, notes=notes)
-    _judge(cells, columns, mark, decimal)
+    _set_arrays(cells, columns, mark, decimal)
     if ragged and not ends_empty:  # the row names of R are words, or count the rows
         start = columns.arrays[0].tolist()
         if start != list(range(1, n)) and not all(map(_columns.is_word, map(str, start))):
@@ -107,7 +107,9 @@ def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
     else:
         allowed.check(allowed.stored, _COPIES)
         data = path.read_bytes()
-    encoding = next((name for name, bom in _MARKS.items() if data.startswith(bom)), "utf-8")
+    encoding = next(
+        (name for name, bom in _BYTE_ORDER_MARKS.items() if data.startswith(bom)), "utf-8"
+    )
     notes = []
     try:
         text = data.decode(encoding)
@@ -123,7 +125,7 @@ def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
 
 def _detect(text: str) -> str:
     """The delimiter that occurs equally often in all of the first lines, or most in the first."""
-    sample = "\n".join(text.lstrip("\n ").split("\n", _SAMPLE)[:_SAMPLE])
+    sample = "\n".join(text.lstrip("\n ").split("\n", _SAMPLE_LINES)[:_SAMPLE_LINES])
     lines = re.sub(r'"[^"]*"', "", sample).split("\n")
     for mark in "\t;|,":  # the comma last: it may be decimal
         counts = {line.count(mark) for line in lines if line.strip(f" {mark}")}
@@ -190,7 +192,7 @@ def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
     return words
 
 
-def _judge(cells: "pl.Series", columns: Columns, mark: str, decimal: str) -> None:
+def _set_arrays(cells: "pl.Series", columns: Columns, mark: str, decimal: str) -> None:
     """Set the arrays: numbers where every cell is a number or missing, words otherwise.
 
     Among words `none` is one of them, such as a treatment; among numbers it is a missing value.
