@@ -32,7 +32,6 @@ _BYTE_ORDER_MARKS: dict[str, tuple[bytes, ...]] = {
 _FORMS = {
     "missing": "|".join(map(re.escape, sorted(MISSING_CELLS))),
     "none": "none",
-    "number": r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?",
     "point": r"[+-]?[0-9]*\.[0-9]*(?:e[+-]?[0-9]+)?",
     "comma": r"[+-]?[0-9]+,[0-9]+(?:e[+-]?[0-9]+)?",
     "1,234": r"[+-]?[1-9][0-9]{0,2},[0-9]{3}",
@@ -199,17 +198,27 @@ def _set_arrays(cells: "pl.Series", columns: Columns, mark: str, decimal: str) -
     """
     import polars as pl
 
-    def grid(series: "pl.Series") -> np.ndarray:
-        return series.to_numpy().reshape(len(columns.names), -1)[:, int(columns.named) :]
+    n = len(cells) // len(columns.names)
 
-    forms = {form: grid(cells.str.contains(f"(?i)^(?:{regex})$")) for form, regex in _FORMS.items()}
-    missing, numeric, numbers = forms["missing"], forms["number"], cells
+    def grid(series: "pl.Series") -> np.ndarray:
+        return series.to_numpy().reshape(-1, n)[:, int(columns.named) :]
+
+    values = grid(cells.cast(pl.Float64, strict=False))
+    # Most columns hold numbers only, and most tables no comma: their cells need no second look.
+    odd = np.isnan(values).any(axis=1)
+    part = cells.filter(pl.Series(np.repeat(odd, n)))
+    if mark == ";" or decimal == "comma" or part.str.contains(",", literal=True).any():
+        odd, part = np.ones_like(odd), cells
+    forms = {"number": ~np.isnan(values)}
+    for form, regex in _FORMS.items():
+        forms[form] = np.zeros(values.shape, bool)
+        forms[form][odd] = grid(part.str.contains(f"(?i)^(?:{regex})$"))
+    missing, numeric = forms["missing"], forms["number"]
     if _has_decimal_commas(columns, cells, forms, mark, decimal):
         numeric = numeric | forms["comma"]
-        numbers = cells.str.replace(",", ".", literal=True)
+        values = grid(cells.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False))
     words = ~(numeric | missing).all(axis=1)
     missing = missing & ~(forms["none"] & words[:, None])
-    values = grid(numbers.cast(pl.Float64, strict=False))
     large = (np.abs(values) >= _columns.EXACT) & np.isfinite(values)
     columns.arrays = list(values)
     for j in np.flatnonzero(words | (missing | large).any(axis=1)).tolist():
