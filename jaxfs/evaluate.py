@@ -20,6 +20,15 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.resample import SelectionStability as SelectionStability
 from jaxfs.resample import nogueira
 
+__all__ = [
+    "ClusteringStability",
+    "SelectionStability",
+    "clustering_accuracy",
+    "clustering_stability",
+    "selection_stability",
+    "variation_of_information",
+]
+
 _BLOCK = 2**22  # numbers held at a time by `clustering_stability`
 
 

@@ -18,6 +18,8 @@ from jaxfs._numerics import matmul
 from jaxfs._types import ArrayLike, Scalar, Static, static_function
 from jaxfs.kernels._rbf import presence
 
+__all__ = ["Stability", "stability", "subsample_masks"]
+
 
 def subsample_masks(
     key: Array,

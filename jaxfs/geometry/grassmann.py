@@ -35,6 +35,8 @@ from jaxfs.geometry._common import KarcherMean
 from jaxfs.linalg import _frechet, _lapack, eigh, polar
 from jaxfs.linalg._frechet import SpectralFunction, singular_values
 
+__all__ = ["KarcherMean", "distance", "exp", "geodesic", "log", "mean", "principal_angles"]
+
 
 def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
     """The principal angles between two subspaces, rising, in [0, π/2].

@@ -30,6 +30,8 @@ from jaxfs.linalg import _frechet, _lapack, eigh, expm, logm
 from jaxfs.linalg._divided_differences import EXP, HALF_WAY, LOG, POWER
 from jaxfs.linalg._lapack import solve_triangular
 
+__all__ = ["KarcherMean", "difference", "distance", "exp", "geodesic", "inner", "log", "mean"]
+
 METRICS = ("affine", "logeuclid")
 
 

@@ -28,6 +28,20 @@ from jaxfs.geometry import _common, grassmann, spd
 from jaxfs.geometry._common import KarcherMean
 from jaxfs.linalg import _frechet, absm, eigh, leading_eigenspace
 
+__all__ = [
+    "KarcherMean",
+    "SPSD",
+    "Tangent",
+    "absm_diagonal",
+    "difference",
+    "factor",
+    "geodesic",
+    "log",
+    "mean",
+    "rank",
+    "to_matrix",
+]
+
 
 class SPSD(NamedTuple):
     """The matrix `basis @ core @ basis.T`, of rank k at most.

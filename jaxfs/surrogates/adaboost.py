@@ -30,6 +30,8 @@ from jaxfs._numerics import eps, safe_divide
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.surrogates import _stumps
 
+__all__ = ["Stumps", "fit", "margin", "predict", "quantiles"]
+
 _CRITERIA = ("error", "gini")
 
 

@@ -28,6 +28,8 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.surrogates import _common
 from jaxfs.surrogates._trees import Rules, grow, sort_samples
 
+__all__ = ["BoostingFit", "fit", "predict"]
+
 _LOSSES = ("logistic", "squared")
 _LEAST_CURVATURE = 1e-16
 

@@ -20,6 +20,8 @@ from jaxfs.surrogates._common import ResampledScores
 from jaxfs.surrogates._lars import path_end
 from jaxfs.surrogates._ridge import ridge
 
+__all__ = ["LinearFit", "ResampledScores", "fit", "lars", "resampled_scores"]
+
 METHODS = ("lasso", "lar")
 
 

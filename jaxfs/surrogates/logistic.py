@@ -29,6 +29,8 @@ from jaxfs.linalg._lapack import cho_solve, cholesky, solve_triangular
 from jaxfs.surrogates import _common
 from jaxfs.surrogates._common import ResampledScores
 
+__all__ = ["LogisticFit", "ResampledScores", "fit", "resampled_scores"]
+
 _NEWTON_STEPS = 40
 _HALVINGS = 12
 _SLACK = 16  # the rounding of an objective, in eps: a step that gains less must not be halved

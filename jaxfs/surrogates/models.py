@@ -17,6 +17,8 @@ from jaxfs._types import Scalar, Static, record
 from jaxfs.surrogates import boosting, linear, logistic
 from jaxfs.surrogates._common import ResampledScores
 
+__all__ = ["BoostedTrees", "Correlation", "Logistic", "Ridge", "ScoringModel", "SelectionModel"]
+
 Features: TypeAlias = Float[Array, "n p"]
 Labels: TypeAlias = Float[Array, "n l"]
 Present: TypeAlias = Bool[Array, "n"]
