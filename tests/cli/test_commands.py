@@ -311,7 +311,7 @@ def test_more_mistakes(table, tmp_path):
     again = tmp_path / "again.csv"
     os.link(table, again)
     assert "must not be the table" in refused("select", table, "--out", again, "-t", "kind")
-    assert "no file" in refused("select", tmp_path / "none.csv", "-t", "y")
+    assert "not a file" in refused("select", tmp_path / "none.csv", "-t", "y")
     for method, option, words in (
         ("relieff", "n_neighbors=ten", "option 'n_neighbors' must be a whole number, got 'ten'"),
         ("combined", "manifest__ridge=many", "must be a number or none, got 'many'"),
