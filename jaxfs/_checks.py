@@ -8,7 +8,7 @@ expectation and the value received.
 import math
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -21,6 +21,17 @@ from jaxtyping import Array, Bool
 def fail(name: str, expected: str, got: Any) -> ValueError:
     """A `ValueError` with the message "`name` must be `expected`, got `got`"."""
     return ValueError(f"{name} must be {expected}, got {got}")
+
+
+def listed(items: Iterable[str], limit: int = 5) -> str:
+    """The first few items and the number of the others.
+
+    >>> listed("abcdefg", limit=3)
+    'a, b, c and 4 more'
+    """
+    items = list(items)
+    more = len(items) - limit
+    return ", ".join(items[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def is_traced(x: Any) -> bool:

@@ -30,7 +30,7 @@ from sklearn.svm import LinearSVC
 import jaxfs
 from benchmarks import data, selection
 from benchmarks.timing import finish, verdict
-from jaxfs.methods import gaussian
+from jaxfs.methods.gaussian import _search
 
 NUM_FEATURES = (10, 25, 50, 100)
 SETS = ("MNIST", "COIL20", "Yale", "warpPIE10P", "colon", "lung_small", "sorlie", "GLIOMA")
@@ -92,14 +92,14 @@ def select_by(method: str, x, y, fit, rule: str, share: float, shrinkage: float)
     k = min(max(NUM_FEATURES), x.shape[1])
     numbers = (x, ridge_of(rule, share, x[fit]), shrinkage, np.isin(np.arange(len(y)), fit))
     x, ridge, shrinkage, weights = (jnp.asarray(a, jnp.float32) for a in numbers)
-    arguments = (x, y, ridge, shrinkage, jnp.full(k, -1, jnp.int32), weights)
-    options = {"num_features": k, "num_classes": int(y.max()) + 1}
+    arguments = (x, y, weights, ridge, shrinkage, jnp.full(k, -1, jnp.int32))
+    options = {"num_classes": int(y.max()) + 1}
     if method == "GC.MI":
-        options |= {"objective": "mi", "fallback": "wilks"}
-        found = gaussian.gc_select(*arguments, None, **options)
+        options |= {"search": _search.CompromiseSearch, "objective": "mi", "fallback": "wilks"}
+        found = _search.greedy_selection(*arguments, None, **options)
     else:
-        options["objective"] = "entropy"
-        found = gaussian.gkl_select(*arguments, **options)
+        options |= {"search": _search.DivergenceSearch, "objective": "entropy"}
+        found = _search.greedy_selection(*arguments, **options)
     order = np.asarray(found.indices)
     return order[order >= 0]
 

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 
 from jaxfs import evaluate
+from jaxfs._checks import listed
 from jaxfs.cli._request import Request, find_method, make_estimator, parameters
-from jaxfs.cli.tables._columns import Refusal, listed, plural, quote
+from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import METHODS, Method
 from jaxfs.resample import Stability, subsample_masks

@@ -7,8 +7,8 @@ import math
 import typing
 from typing import Any, NamedTuple
 
-from jaxfs._checks import variant
-from jaxfs.cli.tables._columns import Refusal, listed, quote
+from jaxfs._checks import listed, variant
+from jaxfs.cli.tables._columns import Refusal, quote
 from jaxfs.estimators import METHODS, Method
 
 #: Types of options, as error messages call them.

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +20,7 @@ from jaxtyping import Array
 from sklearn.utils import check_random_state
 
 from jaxfs import _checks
+from jaxfs._checks import listed
 
 #: Libraries whose arrays have no `__array_namespace__`.
 _WITHOUT_NAMESPACE = ("torch", "cupy")
@@ -133,17 +134,6 @@ def check_finite(x: np.ndarray, names: np.ndarray | None, estimator: str) -> Non
 def column_name(names: np.ndarray | None, j: int) -> str:
     """The name of a column in a message."""
     return f"column {j}" if names is None else repr(str(names[j]))
-
-
-def listed(items: Iterable[str], limit: int = 5) -> str:
-    """The first few items and the number of the others.
-
-    >>> listed("abcdefg", limit=3)
-    'a, b, c and 4 more'
-    """
-    items = list(items)
-    more = len(items) - limit
-    return ", ".join(items[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 # ---- Padding ------------------------------------------------------------------------------------

@@ -21,10 +21,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxfs import _checks
-from jaxfs._checks import variant
+from jaxfs._checks import listed, variant
 from jaxfs._types import Selection
 from jaxfs.estimators import _arrays
-from jaxfs.estimators._arrays import PaddedData, listed
+from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._progress import say
 from jaxfs.streaming import _memory
 

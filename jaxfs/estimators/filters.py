@@ -62,7 +62,7 @@ class FilterSelector(ScoringSelector):
         negative = np.flatnonzero((values < 0).any(axis=0)).tolist()
         if negative:
             names = getattr(self, "feature_names_in_", None)
-            which = _arrays.listed(_arrays.column_name(names, j) for j in negative)
+            which = _checks.listed(_arrays.column_name(names, j) for j in negative)
             raise ValueError(f'Negative values in data: {which}; criterion="chi2" is for counts')
 
     def __sklearn_tags__(self) -> Any:

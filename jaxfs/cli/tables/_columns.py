@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -59,13 +59,6 @@ def printable(text: object, width: int = 60) -> str:
 def quote(name: object) -> str:
     """A name as messages show it."""
     return f"'{printable(name)}'"
-
-
-def listed(items: Iterable[str], limit: int = 5) -> str:
-    """`a, b, c and 7 more`."""
-    items = list(items)
-    shown = ", ".join(items[:limit])
-    return shown if len(items) <= limit else f"{shown} and {len(items) - limit} more"
 
 
 def plural(count: int, noun: str) -> str:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxfs._checks import listed
 from jaxfs.cli.tables import _binary, _text
 from jaxfs.cli.tables._allowance import GIGABYTES, Allowance
-from jaxfs.cli.tables._columns import Columns, TableError, is_number, is_word, listed, plural, quote
+from jaxfs.cli.tables._columns import Columns, TableError, is_number, is_word, plural, quote
 
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".data", ".tab")
 _BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
