@@ -18,14 +18,13 @@ from jaxfs.graphs._eigenvectors import LARGE
 from jaxfs.kernels._self_tuning import BLOCK
 from jaxfs.methods import ssfs
 from jaxfs.methods.ssfs import Leading, Predictable, Stable, _steps
-from jaxfs.methods.ssfs._options import SCORING, SELECTIONS, check_arguments
+from jaxfs.methods.ssfs._ssfs import SCORING, SELECTIONS, ssfs_plan
 from jaxfs.surrogates.models import BoostedTrees, ScoringModel
 
 #: Number of resamples fitted between two looks at the keyboard, by default.
 _CHUNK = 64
 #: Eigenvectors of very many samples take so many products with their graph, about.
 _PRODUCTS = 60
-_resampled_scores = jax.jit(_steps.resampled_scores, static_argnames="settings")
 
 
 @estimator
@@ -74,23 +73,23 @@ class SSFS(ScoringSelector):
     _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {"selection": SELECTIONS}
 
     def _score(self, problem: Problem) -> Any:
-        x, present, choose, score, fraction, settings = self._arguments(problem)
-        spectrum = _analysed(x, present, settings)
-        if settings.selection == "stability":
-            masks = _steps.resamples(random_key(self.random_state), present, fraction, settings)
-            values = self._instability(choose, spectrum, masks, settings)
+        x, present, plan = self._plan(problem)
+        spectrum = _steps.analysed(x, present, plan)
+        if plan.selection == "stability":
+            masks = _steps.resamples(random_key(self.random_state), present, plan)
+            values = self._instability(spectrum, masks, plan)
         else:
-            values = _criterion(spectrum, settings)
-        selected = _steps.kept(values, settings)
+            values = _steps.criterion(spectrum, plan)
+        selected = _steps.kept(values, plan)
         if self.scoring == "xgboost":
-            each = xgboost_gains(spectrum, np.asarray(selected), settings.binary)
+            each = xgboost_gains(spectrum, np.asarray(selected), plan.binary)
         else:
-            each = _scored(score, spectrum, selected, settings)
-        found = _result(spectrum, values, selected, each, settings)
+            each = _steps.scored(spectrum, selected, plan)
+        found = _steps.result(spectrum, values, selected, each, plan)
         self.result_ = self._trimmed(found, problem)
         return found.scores
 
-    def _arguments(self, problem: Problem) -> Any:
+    def _plan(self, problem: Problem) -> Any:
         if isinstance(self.scoring, str):
             _checks.option(self.scoring, "scoring", (*SCORING, "xgboost"))
         selection = variant(self.selection, "selection", SELECTIONS)
@@ -100,12 +99,12 @@ class SSFS(ScoringSelector):
         k = _checks.integer(self.n_pseudo_labels, "n_pseudo_labels", low=1)
         k = min(k, n - 1)
         d = self.n_eigenvectors
-        return check_arguments(
+        return ssfs_plan(
             problem.x,
+            problem.weights,
             num_pseudo_labels=k,
             num_eigenvectors=max(k, min(2 * k, n - 1)) if d is None else d,
             standardize=self.standardize,
-            mask=problem.weights,
             num_neighbors=self.n_neighbors,
             pseudo_labels=self.pseudo_labels,
             selection=selection,
@@ -113,16 +112,16 @@ class SSFS(ScoringSelector):
             ranking=self.ranking,
         )
 
-    def _instability(self, choose, spectrum, masks, settings) -> Any:
+    def _instability(self, spectrum, masks, plan) -> Any:
         """Σ_m Var_b, gathered from chunks of resamples."""
         total = masks.shape[0]
-        starts = list(range(0, total, max(2, settings.chunk_size)))
+        starts = list(range(0, total, max(2, plan.chunk_size)))
         if len(starts) > 1 and total - starts[-1] < 2:
             starts.pop()  # a resample alone has no variance: it joins the chunk before
         gathered = None
         with _progress.bar("resamples", total, show=self.verbose) as done:
             for first, last in itertools.pairwise([*starts, total]):
-                more = _resampled_scores(choose, spectrum, masks[first:last], settings=settings)
+                more = _steps.resampled_scores(spectrum, masks[first:last], plan)
                 moments = [np.asarray(a) for a in more[:3]]
                 gathered = moments if gathered is None else merged(gathered, moments)
                 done(last - first)
@@ -157,12 +156,6 @@ class SSFS(ScoringSelector):
         if self.scoring in ("boosting", "xgboost") or isinstance(self.scoring, BoostedTrees):
             work = work._replace(passes=work.passes + 100 * 12 * self.n_pseudo_labels * n * d)
         return work
-
-
-_analysed = jax.jit(_steps.analysed, static_argnames="settings")
-_criterion = jax.jit(_steps.criterion, static_argnames="settings")
-_scored = jax.jit(_steps.scored, static_argnames="settings")
-_result = jax.jit(_steps.result, static_argnames="settings")
 
 
 def merged(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
