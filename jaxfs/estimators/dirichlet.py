@@ -10,8 +10,7 @@ from jaxfs.estimators import _cost, _progress
 from jaxfs.estimators._base import Selector, default_number, estimator
 from jaxfs.estimators._problem import Problem, random_key
 from jaxfs.methods.dirichlet import Coverage, Energy, Network
-from jaxfs.methods.dirichlet._fit import fit_in_steps
-from jaxfs.methods.dirichlet._options import OBJECTIVES, check_arguments
+from jaxfs.methods.dirichlet._fit import OBJECTIVES, fit_in_steps, training_plan
 from jaxfs.methods.dirichlet._training import Steps
 
 #: So many steps of training lie between two looks at the keyboard.
@@ -64,24 +63,19 @@ class DirichletGraphSelector(Selector):
             raise ValueError("DirichletGraphSelector needs features that vary, got constants only")
         wanted = self._wanted(d)
         wanted = min(default_number(d) if wanted is None else wanted, int(varied.sum()))
-        x, present, options, settings = check_arguments(
+        checked = training_plan(
             problem.x,
             wanted,
+            problem.weights,
             objective=self.objective,
             num_neighbors=min(self.n_neighbors, problem.num_samples - 2),
             num_steps=self.n_steps,
             learning_rate=self.learning_rate,
-            optimizer=None,
-            temperature=(1.0, 0.05),
             num_restarts=self.n_restarts,
-            mask=problem.weights,
-            num_candidates=None,
-            num_anchors=1024,
         )
         key = random_key(self.random_state)
         with _progress.bar("steps", self.n_steps, show=self.verbose) as done:
-            steps = _in_chunks(done)
-            found = fit_in_steps(key, x, present, options, settings, None, steps)
+            found = fit_in_steps(key, *checked, _in_chunks(done))
         return self._described(jax.tree.map(np.asarray, found), problem)
 
     def _described(self, found, problem: Problem) -> dict[str, Any]:

@@ -9,6 +9,7 @@ samples, and a feature's score is the best that it gets from any of them:
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -211,7 +212,7 @@ def ssfs_plan(
         raise _checks.fail("mask", f"true for at least {least} samples", there)
     binary = _checks.option(pseudo_labels, "pseudo_labels", _LABELS) == "binary"
     selection = variant(selection, "selection", SELECTIONS)
-    choose, resampling = None, {}
+    choose, resampling = None, dict[str, Any]()
     if isinstance(selection, Stable):
         default = "logistic" if binary else "ridge"
         model = default if selection.model is None else selection.model

@@ -3,7 +3,7 @@
 Each step is compiled separately where a caller runs it alone, to report progress between steps.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jaxfs.graphs import nearest_neighbors
 from jaxfs.graphs._eigenvectors import sample_eigenvectors
 from jaxfs.resample import subsample_masks
 from jaxfs.surrogates._common import ResampledScores
-from jaxfs.surrogates.models import Correlation, ScoringModel, SelectionModel
+from jaxfs.surrogates.models import Correlation, ScoringModel
 
 #: Number of neighbours that vote on the label of a sample.
 _VOTERS = 5
@@ -45,11 +45,11 @@ class SSFSResult(NamedTuple):
     scores_per_eigenvector: Float[Array, "k p"]
 
 
-_STATIC = ("num_pseudo_labels", "num_eigenvectors", "standardize", "num_neighbors", "binary")
-_STATIC += ("selection", "diverse", "models", "num_resamples", "chunk_size")
+_SIZES = ("num_pseudo_labels", "num_eigenvectors", "num_neighbors", "num_resamples", "chunk_size")
+_KINDS = ("standardize", "binary", "selection", "diverse", "models")
 
 
-@record(static=_STATIC)
+@record(static=_SIZES + _KINDS)
 class SSFSPlan:
     """The checked options of `ssfs`; a pytree whose numbers and models may be traced."""
 
@@ -62,9 +62,8 @@ class SSFSPlan:
     diverse: bool
     score: ScoringModel
     models: Static  # the classes of both models: see `Static`
-    # For resamples:
-    choose: SelectionModel | None = None
-    fraction: Float[Array, ""] | None = None
+    choose: Any = None  # the `SelectionModel` of resamples, if any
+    fraction: Any = None
     num_resamples: int = 0
     chunk_size: int = 0
 
