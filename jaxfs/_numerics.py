@@ -5,14 +5,11 @@ a single product, keeps the dtype of its input and composes with jit, vmap and g
 """
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
-
-_T = TypeVar("_T")
 
 
 def eps(dtype) -> float:
@@ -82,6 +79,15 @@ def safe_divide(a: Array, b: Array) -> Array:
     return jnp.where(zero, jnp.zeros_like(quotient), quotient)
 
 
+def nan_unless(known: Bool[Array, ""], tree):
+    """The arrays of `tree` if `known`; otherwise NaN, and −1 for integers."""
+
+    def replaced(a: Array) -> Array:
+        return jnp.where(known, a, -1 if jnp.issubdtype(a.dtype, jnp.integer) else jnp.nan)
+
+    return jax.tree.map(replaced, tree)
+
+
 def safe_sqrt(a: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """√a with derivative 0 (not ∞) at a = 0: the subgradient of a norm at the origin.
 
@@ -95,15 +101,6 @@ def safe_log(a: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """log a for a > 0, NaN elsewhere; the derivative is finite where the value is."""
     positive = a > 0
     return jnp.where(positive, jnp.log(jnp.where(positive, a, jnp.ones_like(a))), jnp.nan)
-
-
-def nan_unless(known: Bool[Array, ""], tree: _T) -> _T:
-    """The arrays of `tree` if `known`; otherwise NaN, and −1 for integers."""
-
-    def replaced(a: Array) -> Array:
-        return jnp.where(known, a, -1 if jnp.issubdtype(a.dtype, jnp.integer) else jnp.nan)
-
-    return jax.tree.map(replaced, tree)
 
 
 def _even_series(z: Array, coefficients: tuple[float, ...]) -> Array:

@@ -1,17 +1,18 @@
-"""l2-regularised logistic regression, many labels and many resamples of one data set at once.
+"""l2-regularised logistic regression of many labels and many resamples of one data set at once.
 
-The objective is scikit-learn's: ½‖β‖² + C Σ_i w_i log(1 + exp(−s_i (x_iᵀβ + b))), s_i = ±1, with an
-intercept b that is not penalised. Resamples are weights m_i w_i, m_i ∈ {0, 1}.
+The objective is ½‖β‖² + C Σ_i w_i log(1 + exp(−s_i (x_iᵀβ + b))), s_i = ±1, as in scikit-learn. The
+intercept b is not penalised. Resamples are weights m_i w_i, m_i ∈ {0, 1}.
 
-With more features than samples, β lies in the span of the samples: rows z_i of U√Λ, XXᵀ = UΛUᵀ,
-replace the x_i, and the work does not depend on the number of features. One fit per label on all
-samples gives the starting point and the metric for all its resamples: in coordinates δ where that
-fit is 0 and its Hessian is the identity, samples have rows t_i, and a resample's Hessian is
+With more features than samples, β lies in the span of the samples. The rows z_i of U√Λ, where
+XXᵀ = UΛUᵀ, then replace the x_i, and the work does not depend on the number of features. One fit
+per label on all samples gives the starting point and the metric for all its resamples. In
+coordinates δ where that fit is 0 and its Hessian is the identity, samples have rows t_i, and the
+Hessian of a resample is
 
-    I + Tᵀ (D_m − D) T,    D_i = C w_i p_i (1 − p_i), D_m that of the resample,
+    I + Tᵀ (D_m − D) T,    D_i = C w_i p_i (1 − p_i), D_m that of the resample.
 
-near the identity, so that Newton's equations take a few steps of conjugate gradients: products of
-T with all resamples at once, and nothing else. At the minimum β = C Σ_i m_i w_i (y_i − p_i) x_i.
+It is near the identity, so that Newton's equations take a few steps of conjugate gradients, which
+are products of T with all resamples at once. At the minimum β = C Σ_i m_i w_i (y_i − p_i) x_i.
 """
 
 import functools
@@ -31,11 +32,12 @@ from jaxfs.surrogates._common import ResampledScores
 
 _NEWTON_STEPS = 40
 _HALVINGS = 12
-_SLACK = 16  # the rounding of an objective, in eps: a step that gains less must not be halved
+#: Rounding error of an objective, in eps; a step that gains less must not be halved.
+_SLACK = 16
 
 
 class LogisticFit(NamedTuple):
-    """`coefficients (l, p)`, `intercept (l,)`, and whether each fit reached its minimum, `(l,)`."""
+    """A logistic model for each of l labels, and whether each fit reached its minimum."""
 
     coefficients: Float[Array, "l p"]
     intercept: Float[Array, "l"]
@@ -50,24 +52,23 @@ def fit(
     **Arguments**
 
     - `x`: `(n, p)`.
-    - `y`: `(n,)` or `(n, l)`, 0 or 1 (or booleans): l labels, each fitted by itself.
+    - `y`: `(n,)` or `(n, l)`, 0 or 1 (or booleans): l labels, each fitted separately.
     - `c`: positive, the inverse strength of the penalty.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
+    - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
     **Returns** `LogisticFit`; for `y (n,)` without the axis l.
 
-    **Numerics** a label with samples on one side only has no finite intercept: NaN.
+    **Numerics** a label with only one value has no finite intercept, and gives NaN.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> fit(x, jnp.array([0, 0, 1, 1])).coefficients.round(2).tolist()
     [1.01]
     """
-    x, y, one = _binary(x, y)
+    x, y, w, one = _common.check_samples(x, y, weights, binary=True)
     _checks.number(c, "c", low=0, open_low=True, scalar=True)
-    w = _common.check_weights(weights, x)
-    out = _fit(x, y, jnp.asarray(c, x.dtype), w)
-    return jax.tree.map(lambda a: a[0], out) if one else out
+    out = _fit(x, jnp.matrix_transpose(y), jnp.asarray(c, x.dtype), w)
+    return _common.without_label_axis(out, one)
 
 
 def resampled_scores(
@@ -79,36 +80,29 @@ def resampled_scores(
     weights: ArrayLike | None = None,
     chunk_size: int = 256,
 ) -> ResampledScores:
-    """How the normalised |coefficients| vary when the model is fitted on parts of the samples.
+    """Mean and variance of normalised |coefficients| over models of parts of the samples.
 
     **Arguments**
 
     - `x`, `y`, `c`, `weights`: as in `fit`.
     - `masks`: `(B, n)`, 1 (or true) for the samples of each resample.
-    - `chunk_size`: static, how many resamples are fitted at a time.
+    - `chunk_size`: static, the number of resamples fitted at a time.
 
     **Returns** `ResampledScores`; the variance has B − 1 in its denominator. Means and variances
-    are accumulated chunk by chunk: memory is O((n + p) · chunk), never B × p.
+    are accumulated in chunks: memory is O((n + p) · chunk), never B × p.
     """
-    x, y, one = _binary(x, y)
+    x, y, w, one = _common.check_samples(x, y, weights, binary=True)
     _checks.number(c, "c", low=0, open_low=True, scalar=True)
-    w = _common.check_weights(weights, x)
     present, chunk = _common.check_masks(masks, chunk_size, w)
-    out = _resampled(x, y, present, jnp.asarray(c, x.dtype), w, chunk)
-    return jax.tree.map(lambda a: a[0], out) if one else out
-
-
-def _binary(x, y):
-    x, y, one = _common.check_samples(x, y)
-    _common.check_binary(y)
-    return x, jnp.matrix_transpose(y), one
+    out = _resampled(x, jnp.matrix_transpose(y), present, jnp.asarray(c, x.dtype), w, chunk)
+    return _common.without_label_axis(out, one)
 
 
 # ---- All samples --------------------------------------------------------------------------------
 
 
-class _Model(NamedTuple):
-    """The fit of one label on all samples, and the metric that it gives."""
+class _FullFit(NamedTuple):
+    """The fit of one label on all samples, and the metric that it defines."""
 
     margin: Float[Array, "n"]  # x_iᵀβ + b
     pull: Float[Array, "n"]  # C w (p − y)
@@ -119,20 +113,21 @@ class _Model(NamedTuple):
 
 
 def _loss(margin, y):
-    """log(1 + exp(−s m)), s = 2 y − 1: good to eps of itself, where softplus(m) − y m is not."""
+    """log(1 + exp(−s m)), s = 2 y − 1, with relative error eps; softplus(m) − y m would cancel."""
     return jax.nn.softplus((1 - 2 * y) * margin)
 
 
 def _residual(margin, y):
-    """p − y, likewise without the difference."""
+    """p − y, without cancellation."""
     return (1 - 2 * y) * jax.nn.sigmoid((1 - 2 * y) * margin)
 
 
 def _finished(before, after, reference, gain, slack) -> Bool[Array, "*b"]:
-    """Whether the gradient is small, and the step was the last that could matter.
+    """Whether the gradient is small and further steps cannot improve the objective.
 
-    It gained far less than the rounding of the objective, or less and did not lower the gradient.
-    Far from the minimum the gradient can rise in a step that gains much.
+    This is so if the step gained far less than the rounding error of the objective, or if it gained
+    less than that and did not lower the gradient. The gradient alone does not decide: far from the
+    minimum it can rise in a step that gains much.
     """
     idle = (gain <= 1e-3 * slack) | ((gain <= slack) & (after > 0.7 * before))
     return (idle & _small(after, reference)) | (after == 0)
@@ -142,8 +137,8 @@ def _small(norm, reference) -> Bool[Array, "*b"]:
     return norm <= eps(norm.dtype) ** 0.5 * reference
 
 
-def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
-    """Newton's method on (γ, b), x_iᵀβ = z_iᵀγ, with halving steps."""
+def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
+    """Newton's method on (γ, b), where x_iᵀβ = z_iᵀγ, with step halving."""
     n, r = z.shape
     ones = jnp.ones((n, 1), z.dtype)
     zb = jnp.concat([z, ones], axis=1)
@@ -161,7 +156,7 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
 
     def hessian(curvature):
         h = matmul(zb.T * curvature[None], zb) + jnp.diag(penalty)
-        # The intercept alone is not penalised; where all p are 0 or 1 it has no curvature left.
+        # The intercept is not penalised and has no curvature where all p are 0 or 1.
         return h.at[-1, -1].add(eps(z.dtype) * jnp.trace(h))
 
     reference = jnp.linalg.norm(matmul((c * w * (0.5 - y))[None], zb))
@@ -194,11 +189,11 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
     root = cholesky(hessian(curvature))
     whitened = solve_triangular(root, zb.T).T
     pull = c * w * _residual(margin, y)
-    return _Model(margin, pull, curvature, whitened, theta[-1], _small(norm, reference))
+    return _FullFit(margin, pull, curvature, whitened, theta[-1], _small(norm, reference))
 
 
 def _halve(accepted, scale):
-    """The first of scale, scale/2, … that is accepted (elementwise), the last if none is."""
+    """The first of scale, scale/2, … that is accepted (elementwise), or the last."""
 
     def step(state):
         scale, _, count = state
@@ -228,8 +223,8 @@ def _fit(x, y, c, w):
 # ---- Resamples ----------------------------------------------------------------------------------
 
 
-def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
-    """C m w (y − p) of every resample, `(n, b)`, and whether it reached its minimum."""
+def _resample(m: _FullFit, y, present: Float[Array, "n b"], c, w):
+    """C m w (y − p) of every resample, `(n, b)`, and whether each reached its minimum."""
     t = m.whitened
     y, w, d = y[:, None], w[:, None], m.curvature[:, None]
     weight = c * present * w
@@ -286,7 +281,7 @@ def _resampled(x, y, masks, c, w, chunk):
 
         def fit(part):
             both = jnp.any(part & (y == 1)[None], axis=1) & jnp.any(part & (y == 0)[None], axis=1)
-            # A resample without a model is fitted on all samples, and not counted.
+            # A resample without a model is fitted on all samples and does not count.
             present = jnp.where(both[:, None], part, True).T.astype(x.dtype)
             pull, done = _resample(m, y, present, c, w)
             return pull, both, done

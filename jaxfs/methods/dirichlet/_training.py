@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -17,35 +18,31 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import matmul, safe_divide
-from jaxfs._types import record
+from jaxfs._types import Scalar
 from jaxfs.graphs import adaptive_weights
 from jaxfs.kernels._order import smallest
 from jaxfs.transport import soft_knn, soft_weights
 
-_SIZES = ("num_features", "num_neighbors", "num_candidates", "num_steps", "num_restarts")
-_KINDS = ("batch_size", "num_anchors", "exact", "objective", "unique", "refresh_every", "optimizer")
 
-
-@record(static=_SIZES + _KINDS)
-class TrainingPlan:
+class TrainingPlan(eqx.Module):
     """The checked options of a fit; a pytree whose numbers may be traced."""
 
-    num_features: int
-    num_neighbors: int
-    exact: bool  # whether neighbours are chosen exactly, γ = 0
-    num_candidates: int
-    num_steps: int
-    num_restarts: int
-    batch_size: int
-    num_anchors: int
-    gamma: Float[Array, ""]
-    learning_rate: Float[Array, ""]
-    first_temperature: Float[Array, ""]
-    last_temperature: Float[Array, ""]
-    objective: str = "coverage"
-    unique: bool = True
-    refresh_every: int = 1
-    optimizer: optax.GradientTransformation | None = None
+    num_features: int = eqx.field(static=True)
+    num_neighbors: int = eqx.field(static=True)
+    exact: bool = eqx.field(static=True)  # whether neighbours are chosen exactly, γ = 0
+    num_candidates: int = eqx.field(static=True)
+    num_steps: int = eqx.field(static=True)
+    num_restarts: int = eqx.field(static=True)
+    batch_size: int = eqx.field(static=True)
+    num_anchors: int = eqx.field(static=True)
+    gamma: Scalar
+    learning_rate: Scalar
+    first_temperature: Scalar
+    last_temperature: Scalar
+    objective: str = eqx.field(static=True, default="coverage")
+    unique: bool = eqx.field(static=True, default=True)
+    refresh_every: int = eqx.field(static=True, default=1)
+    optimizer: optax.GradientTransformation | None = eqx.field(static=True, default=None)
 
     def gradient_transformation(self) -> optax.GradientTransformation:
         return self.optimizer or optax.adam(self.learning_rate)

@@ -5,13 +5,14 @@ Each step is compiled separately where a caller runs it alone, to report progres
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxfs._numerics import eps, matmul, nan_unless, safe_divide, unit_columns
-from jaxfs._types import Static, record
+from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.graphs._eigenvectors import sample_eigenvectors
 from jaxfs.resample import subsample_masks
@@ -45,27 +46,22 @@ class SSFSResult(NamedTuple):
     scores_per_eigenvector: Float[Array, "k p"]
 
 
-_SIZES = ("num_pseudo_labels", "num_eigenvectors", "num_neighbors", "num_resamples", "chunk_size")
-_KINDS = ("standardize", "binary", "selection", "diverse", "models")
-
-
-@record(static=_SIZES + _KINDS)
-class SSFSPlan:
+class SSFSPlan(eqx.Module):
     """The checked options of `ssfs`; a pytree whose numbers and models may be traced."""
 
-    num_pseudo_labels: int
-    num_eigenvectors: int
-    standardize: bool
-    num_neighbors: int
-    binary: bool
-    selection: str
-    diverse: bool
+    num_pseudo_labels: int = eqx.field(static=True)
+    num_eigenvectors: int = eqx.field(static=True)
+    standardize: bool = eqx.field(static=True)
+    num_neighbors: int = eqx.field(static=True)
+    binary: bool = eqx.field(static=True)
+    selection: str = eqx.field(static=True)
+    diverse: bool = eqx.field(static=True)
     score: ScoringModel
-    models: Static  # the classes of both models: see `Static`
+    models: Static = eqx.field(static=True)  # the classes of both models: see `Static`
     choose: Any = None  # the `SelectionModel` of resamples, if any
     fraction: Any = None
-    num_resamples: int = 0
-    chunk_size: int = 0
+    num_resamples: int = eqx.field(static=True, default=0)
+    chunk_size: int = eqx.field(static=True, default=0)
 
 
 class Spectrum(NamedTuple):
