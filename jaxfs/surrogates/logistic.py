@@ -122,17 +122,6 @@ def _residual(margin, y):
     return (1 - 2 * y) * jax.nn.sigmoid((1 - 2 * y) * margin)
 
 
-def _finished(before, after, reference, gain, slack) -> Bool[Array, "*b"]:
-    """Whether the gradient is small and further steps cannot improve the objective.
-
-    This is so if the step gained far less than the rounding error of the objective, or if it gained
-    less than that and did not lower the gradient. The gradient alone does not decide: far from the
-    minimum it can rise in a step that gains much.
-    """
-    idle = (gain <= 1e-3 * slack) | ((gain <= slack) & (after > 0.7 * before))
-    return (idle & _small(after, reference)) | (after == 0)
-
-
 def _small(norm, reference) -> Bool[Array, "*b"]:
     return norm <= eps(norm.dtype) ** 0.5 * reference
 
@@ -161,35 +150,59 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
 
     reference = jnp.linalg.norm(matmul((c * w * (0.5 - y))[None], zb))
 
-    def step(state):
-        theta, margin, before, count, _ = state
-        gradient, curvature = derivatives(theta, margin)
-        direction = -cho_solve(cholesky(hessian(curvature)), gradient[:, None])[:, 0]
-        along = matmul(zb, direction[:, None])[:, 0]
-        now = value(theta, margin)
-        slack = _SLACK * eps(z.dtype) * now
-        scale = _halve(
-            lambda s: value(theta + s * direction, margin + s * along) <= now + slack,
-            jnp.ones((), z.dtype),
-        )
-        theta, margin = theta + scale * direction, margin + scale * along
-        after = jnp.linalg.norm(derivatives(theta, margin)[0])
-        gain = -0.5 * jnp.vdot(gradient, direction)
-        done = _finished(before, after, reference, gain, slack)
-        return theta, margin, after, count + 1, done
-
-    def unfinished(state):
-        return ~state[4] & (state[3] < _NEWTON_STEPS)
+    def solve(curvature, right):
+        return cho_solve(cholesky(hessian(curvature)), right[:, None])[:, 0]
 
     flat = jnp.broadcast_to(start[-1], (n,))
-    first = jnp.linalg.norm(derivatives(start, flat)[0])
-    begin = (start, flat, first, 0, jnp.asarray(False))
-    theta, margin, norm, _, _ = lax.while_loop(unfinished, step, begin)
+    theta, margin, norm = _newton(
+        value, derivatives, solve, zb, (start, flat), reference, lambda now, _: now
+    )
     _, curvature = derivatives(theta, margin)
     root = cholesky(hessian(curvature))
     whitened = solve_triangular(root, zb.T).T
     pull = c * w * _residual(margin, y)
     return _FullFit(margin, pull, curvature, whitened, theta[-1], _small(norm, reference))
+
+
+def _newton(value, derivatives, solve, rows, start, reference, magnitude):
+    """Newton's method with step halving, for one objective or a batch along the last axis.
+
+    `start` holds parameters and `rows @ parameters`. `derivatives` returns the gradient and the
+    weights of the Hessian, with which `solve` computes a direction. Rounding errors of the
+    objective are relative to `magnitude`. Returns the parameters, rows @ parameters, and the norm
+    of the gradient.
+    """
+
+    def step(state):
+        theta, margin, before, count, done = state
+        gradient, curvature = derivatives(theta, margin)
+        gradient = jnp.where(jnp.expand_dims(done, 0), 0, gradient)
+        direction = solve(curvature, -gradient)
+        along = matmul(rows, direction)
+        now = value(theta, margin)
+        slack = _SLACK * eps(rows.dtype) * magnitude(now, margin)
+
+        def moved(scale):
+            scale = jnp.expand_dims(scale, 0)
+            return theta + scale * direction, margin + scale * along
+
+        scale = _halve(lambda s: value(*moved(s)) <= now + slack, jnp.ones_like(now))
+        theta, margin = moved(scale)
+        after = jnp.linalg.norm(derivatives(theta, margin)[0], axis=0)
+        gain = -0.5 * jnp.sum(gradient * direction, axis=0)
+        # Done if the gradient is small, and the step gained far less than the rounding error of
+        # the objective, or less than that without lowering the gradient. The gradient alone does
+        # not decide: far from the minimum it can rise in a step that gains much.
+        idle = (gain <= 1e-3 * slack) | ((gain <= slack) & (after > 0.7 * before))
+        done = done | (idle & _small(after, reference)) | (after == 0)
+        return theta, margin, after, count + 1, done
+
+    def unfinished(state):
+        return ~jnp.all(state[4]) & (state[3] < _NEWTON_STEPS)
+
+    first = jnp.linalg.norm(derivatives(*start)[0], axis=0)
+    begin = (*start, first, 0, jnp.zeros(first.shape, bool))
+    return lax.while_loop(unfinished, step, begin)[:3]
 
 
 def _halve(accepted, scale):
@@ -242,31 +255,13 @@ def _resample(m: _FullFit, y, present: Float[Array, "n b"], c, w):
     zero = jnp.zeros((r, b), t.dtype), jnp.zeros((t.shape[0], b), t.dtype)
     reference = jnp.linalg.norm(matmul(t.T, weight * (0.5 - y)), axis=0)
 
-    def step(state):
-        delta, u, before, count, done = state
-        gradient, change = derivatives(delta, u)
-        gradient = jnp.where(done[None], 0, gradient)
-        direction = _common.solve_near_identity(t, change, -gradient, 1e-2)
-        along = matmul(t, direction)
-        now = value(delta, u)
-        loss = jnp.sum(weight * _loss(m.margin[:, None] + u, y), axis=0)
-        slack = _SLACK * eps(t.dtype) * (jnp.abs(now) + loss)
-        size = _halve(
-            lambda s: value(delta + s[None] * direction, u + s[None] * along) <= now + slack,
-            jnp.ones(b, t.dtype),
-        )
-        delta, u = delta + size[None] * direction, u + size[None] * along
-        after = jnp.linalg.norm(derivatives(delta, u)[0], axis=0)
-        gain = -0.5 * jnp.sum(gradient * direction, axis=0)
-        done = done | _finished(before, after, reference, gain, slack)
-        return delta, u, after, count + 1, done
+    def solve(change, right):
+        return _common.solve_near_identity(t, change, right, 1e-2)
 
-    def unfinished(state):
-        return ~jnp.all(state[4]) & (state[3] < _NEWTON_STEPS)
+    def magnitude(now, u):
+        return jnp.abs(now) + jnp.sum(weight * _loss(m.margin[:, None] + u, y), axis=0)
 
-    first = jnp.linalg.norm(derivatives(*zero)[0], axis=0)
-    begin = (*zero, first, 0, jnp.zeros(b, bool))
-    _, u, norm, _, _ = lax.while_loop(unfinished, step, begin)
+    _, u, norm = _newton(value, derivatives, solve, t, zero, reference, magnitude)
     pull = -weight * _residual(m.margin[:, None] + u, y)
     return pull, _small(norm, reference)
 
