@@ -159,6 +159,11 @@ def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array
     return jnp.where(there, x - second, 0), (first + second)[0]
 
 
+def standard_columns(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Float[Array, "n p"]:
+    """Columns of mean 0 and variance 1 over the samples present; 0 if constant or absent."""
+    return jnp.sqrt(jnp.sum(present).astype(x.dtype)) * unit_columns(x, present)
+
+
 def varied(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Bool[Array, "p"]:
     """Which columns are not constant on the samples present."""
     there = present[:, None]

@@ -4,7 +4,6 @@ from jaxfs.methods.dirichlet._fit import (
     Coverage,
     DirichletResult,
     Energy,
-    FeatureGates,
     Network,
     fit_dirichlet_selector,
 )
@@ -14,6 +13,7 @@ from jaxfs.methods.dirichlet._network import (
     KNNGraphLearner,
     UniqueFeatureSelector,
 )
+from jaxfs.methods.dirichlet._training import FeatureGates
 
 __all__ = [
     "Coverage",

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, unit_columns
+from jaxfs._numerics import matmul, standard_columns, unit_columns
 from jaxfs.kernels._order import smallest
 from jaxfs.methods.dirichlet import _training
 from jaxfs.methods.dirichlet._training import (
@@ -55,29 +55,20 @@ PROMISING, ANY = 1e-3, 1e-6
 _TOGETHER = 32
 
 
-# ---- Standardisation ----------------------------------------------------------------------------
-
-
-def standardized(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Array, "n d"]:
-    """Columns of mean 0 and variance 1 over the samples present; constant ones are 0."""
-    root = jnp.sqrt(jnp.sum(present).astype(x.dtype))
-    return jnp.where(present[:, None], root * unit_columns(x, present), 0)
-
-
 def moderated(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Array, "n d"]:
     """Standardised columns, clipped at FAR standard deviations and standardised again.
 
     A feature that is nearly constant has rare values many standard deviations away (the outer
     pixels of images). Without clipping, these few samples would dominate distances and gradients.
     """
-    return standardized(jnp.clip(standardized(x, present), -FAR, FAR), present)
+    return standard_columns(jnp.clip(standard_columns(x, present), -FAR, FAR), present)
 
 
 def _decoys(key, present: Bool[Array, "n"], d: int, dtype) -> Float[Array, "n d"]:
     """Gaussian columns of mean 0 and variance 1; padding does not change them."""
     g = jax.random.normal(key, (present.size, d), dtype)
     place = jnp.maximum(jnp.cumsum(present) - 1, 0)
-    return standardized(g[place], present)
+    return standard_columns(g[place], present)
 
 
 # ---- Exploration: which features have structure -------------------------------------------------

@@ -7,7 +7,6 @@ chooses by coverage or by the energy (`_energy`), or it trains the paper's netwo
 import dataclasses
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -15,15 +14,21 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import nan_unless, varied
+from jaxfs._numerics import nan_unless, standard_columns, varied
 from jaxfs._types import ArrayLike, Scalar, plain, settle, variant
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
 from jaxfs.kernels._rbf import presence
-from jaxfs.methods.dirichlet._calibration import fit_cover, moderated, standardized
+from jaxfs.methods.dirichlet._calibration import fit_cover, moderated
 from jaxfs.methods.dirichlet._energy import fit_energy
 from jaxfs.methods.dirichlet._network import KNNGraph, UniqueFeatureSelector, fit_network
-from jaxfs.methods.dirichlet._training import Chosen, Steps, Task, TrainingPlan, at_once
-from jaxfs.transport._gates import gates
+from jaxfs.methods.dirichlet._training import (
+    Chosen,
+    FeatureGates,
+    Steps,
+    Task,
+    TrainingPlan,
+    at_once,
+)
 
 _TEMPERATURE, _NUM_ANCHORS = (1.0, 0.05), 1024
 
@@ -101,26 +106,6 @@ class Network(_Checked):
 OBJECTIVES = {"coverage": Coverage, "energy": Energy, "network": Network}
 _LEARNING_RATES = {"coverage": 0.1, "energy": 0.1, "network": 0.05}
 _FITS = {"coverage": fit_cover, "energy": fit_energy, "network": fit_network}
-
-
-class FeatureGates(eqx.Module):
-    """One gate for each feature, of which m are open: gates(s) = σ((s − τ) / T) with sum m."""
-
-    logits: Float[Array, "d"]
-    num_features: int = eqx.field(static=True)
-
-    def __check_init__(self):
-        _checks.integer(self.num_features, "num_features", low=1)
-
-    def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d"]:
-        logits = self.logits
-        if key is not None:
-            logits = logits + jax.random.gumbel(key, logits.shape, logits.dtype)
-        return gates(logits, self.num_features, temperature, jnp.isfinite(logits))
-
-    def indices(self) -> Int[Array, "m"]:
-        """The features with open gates, the widest first."""
-        return lax.top_k(self.logits, self.num_features)[1].astype(jnp.int32)
 
 
 class DirichletResult(NamedTuple):
@@ -347,7 +332,7 @@ def _prepared(key, x, present, plan: TrainingPlan) -> tuple[Task, Bool[Array, ""
     enough = jnp.sum(present) >= plan.num_neighbors + 2
     known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & enough
     x = jnp.where(present[:, None] & known, x, 0)
-    scaled = (standardized if plan.objective == "network" else moderated)(x, present)
+    scaled = (standard_columns if plan.objective == "network" else moderated)(x, present)
     return Task(key, scaled, present, varied(x, present), plan), known
 
 

@@ -17,11 +17,13 @@ import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxfs import _checks
 from jaxfs._numerics import matmul, safe_divide
 from jaxfs._types import Scalar
 from jaxfs.graphs import adaptive_weights
 from jaxfs.kernels._order import smallest
 from jaxfs.transport import soft_knn, soft_weights
+from jaxfs.transport._gates import gates
 
 
 class TrainingPlan(eqx.Module):
@@ -51,6 +53,26 @@ class TrainingPlan(eqx.Module):
         """Geometric interpolation from the first to `last_factor` times the last temperature."""
         ratio = last_factor * self.last_temperature / self.first_temperature
         return self.first_temperature * ratio**progress
+
+
+class FeatureGates(eqx.Module):
+    """One gate for each feature, of which m are open: gates(s) = σ((s − τ) / T) with sum m."""
+
+    logits: Float[Array, "d"]
+    num_features: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        _checks.integer(self.num_features, "num_features", low=1)
+
+    def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d"]:
+        logits = self.logits
+        if key is not None:
+            logits = logits + jax.random.gumbel(key, logits.shape, logits.dtype)
+        return gates(logits, self.num_features, temperature, jnp.isfinite(logits))
+
+    def indices(self) -> Int[Array, "m"]:
+        """The features with open gates, the widest first."""
+        return lax.top_k(self.logits, self.num_features)[1].astype(jnp.int32)
 
 
 class Task(NamedTuple):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jaxfs._numerics import eps, matmul, nan_unless, safe_divide, unit_columns
+from jaxfs._numerics import eps, matmul, nan_unless, safe_divide, standard_columns, unit_columns
 from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.graphs._eigenvectors import sample_eigenvectors
@@ -96,8 +96,7 @@ def analysed(x, present, plan: SSFSPlan) -> Spectrum:
     known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & (jnp.sum(present) >= 4)
     x = jnp.where(present[:, None] & known, x, 0)
     if plan.standardize:
-        size = jnp.sqrt(jnp.sum(present).astype(x.dtype))
-        x = size * unit_columns(x, present)
+        x = standard_columns(x, present)
     values, vectors = sample_eigenvectors(x, plan.num_neighbors, plan.num_eigenvectors, present)
     known = known & ~jnp.any(jnp.isnan(values))
     halves = jax.vmap(_cut_in_two, in_axes=(1, None), out_axes=1)(vectors, present)
