@@ -75,6 +75,15 @@ def safe_divide(a: Array, b: Array) -> Array:
     return jnp.where(zero, jnp.zeros_like(quotient), quotient)
 
 
+def nan_unless(known: Bool[Array, ""], tree):
+    """The arrays of `tree` if `known`; otherwise NaN, and −1 for integers."""
+
+    def replaced(a: Array) -> Array:
+        return jnp.where(known, a, -1 if jnp.issubdtype(a.dtype, jnp.integer) else jnp.nan)
+
+    return jax.tree.map(replaced, tree)
+
+
 def safe_sqrt(a: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """√a with derivative 0 (not ∞) at a = 0: the subgradient of a norm at the origin.
 
@@ -151,6 +160,11 @@ def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array
     x = jnp.where(there, x - first, 0)
     second = matmul(share, x)
     return jnp.where(there, x - second, 0), (first + second)[0]
+
+
+def standard_columns(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Float[Array, "n p"]:
+    """Columns of mean 0 and variance 1 over the samples present; 0 if constant or absent."""
+    return jnp.sqrt(jnp.sum(present).astype(x.dtype)) * unit_columns(x, present)
 
 
 def varied(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Bool[Array, "p"]:

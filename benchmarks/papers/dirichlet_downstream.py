@@ -40,7 +40,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxfs
 from benchmarks import clustering, data, reconstruction, selection
 from jaxfs import evaluate
-from jaxfs.methods.dirichlet._coverage import cover
+from jaxfs.methods.dirichlet._calibration import cover
 
 COUNTS = (25, 50, 75, 100, 150, 200, 300)
 FEWER = {

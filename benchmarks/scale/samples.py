@@ -107,7 +107,7 @@ def memory() -> None:
     print(f"soft k-NN graph, 50 000 x 1000: {soft:.2f} GB more")
     everyone = jax.ShapeDtypeStruct((50_000,), jnp.bool_)
     ssfs = temporary(lambda x, m: _laplacian.sample_eigenvectors(x, 2, 10, m), x, everyone)
-    print(f"graph of SSFS, 50 000 x 1000: {ssfs:.2f} GB beside it (n x n would be 10)")
+    print(f"graph of SSFS, 50 000 x 1000: {ssfs:.2f} GB more (n x n would be 10)")
 
 
 def draw(path: str, sizes, rows, slope: float) -> None:

@@ -4,7 +4,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,8 @@ from jax.sharding import PartitionSpec as P
 from jaxfs import _checks
 from jaxfs.distributed._mesh import check_axes, placed, replicated
 
+_Result = TypeVar("_Result")
+
 #: Maximum number of sizes at which a group of data sets may end.
 _MOST_SIZES = 256
 
@@ -23,13 +25,13 @@ _MOST_SIZES = 256
 
 
 def map_datasets(
-    score: Callable[..., Any],
+    score: Callable[..., _Result],
     mesh: Mesh,
     *,
     axis: str | tuple[str, ...] | None = None,
     batch_size: int = 64,
     replicate: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[..., _Result]:
     """A function that applies `score` to every data set of a batch, on the devices of a mesh.
 
     **Arguments**

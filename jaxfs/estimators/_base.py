@@ -11,7 +11,7 @@ import numbers
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
@@ -101,7 +101,7 @@ class Selector(SelectorMixin, BaseEstimator):
 
     # ---- Interface of scikit-learn ----
 
-    def fit(self, X: Any, y: Any = None) -> "Selector":
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Score or select the features of `X (n, d)`, with the target `y (n,)` if there is one.
 
         Labels may be strings. An interrupted or failed fit leaves the estimator as it was.

@@ -10,9 +10,10 @@ from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import Selector, default_number, estimator
 from jaxfs.methods.dirichlet import Coverage, Energy, Network
-from jaxfs.methods.dirichlet._fit import fit_in_steps
-from jaxfs.methods.dirichlet._options import OBJECTIVES, check_arguments
+from jaxfs.methods.dirichlet._fit import OBJECTIVES, fit_in_steps, training_plan
 from jaxfs.methods.dirichlet._training import Steps
+
+__all__ = ["DirichletGraphSelector"]
 
 #: Number of training steps in a chunk; an interrupt takes effect between chunks.
 _CHUNK = 25
@@ -65,24 +66,19 @@ class DirichletGraphSelector(Selector):
         varied = int(np.count_nonzero(np.ptp(data.values, axis=0) > 0))
         if not varied:
             raise ValueError("DirichletGraphSelector needs features that vary, got constants only")
-        x, present, options, settings = check_arguments(
+        checked = training_plan(
             data.x,
             min(self._wanted(d) or default_number(d), varied),
+            data.weights,
             objective=self.objective,
             num_neighbors=min(self.n_neighbors, n - 2),
             num_steps=self.n_steps,
             learning_rate=self.learning_rate,
-            optimizer=None,
-            temperature=(1.0, 0.05),
             num_restarts=self.n_restarts,
-            mask=data.weights,
-            num_candidates=None,
-            num_anchors=1024,
         )
         key = random_key(self.random_state)
         with _progress.bar("steps", self.n_steps, show=self.verbose) as done:
-            steps = _in_chunks(done)
-            found = fit_in_steps(key, x, present, options, settings, None, steps)
+            found = fit_in_steps(key, *checked, _in_chunks(done))
         found = jax.tree.map(np.asarray, found)
         order = found.indices
         if np.any(order < 0):

@@ -18,6 +18,8 @@ from jaxfs.evaluate import selection_stability
 from jaxfs.methods.classical import combine_scores
 from jaxfs.resample import subsample_masks
 
+__all__ = ["CombinedSelector", "StabilitySelector"]
+
 
 def _labels(outer: Selector, data: PaddedData) -> Any:
     """The target with the labels of the caller, for the inner estimators."""

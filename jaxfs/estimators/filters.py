@@ -13,6 +13,14 @@ from jaxfs.methods import classical
 from jaxfs.methods.classical._information import ESTIMATORS
 from jaxfs.methods.classical._relieff import default_block
 
+__all__ = [
+    "FilterSelector",
+    "MutualInformation",
+    "MutualInformationRegression",
+    "RReliefF",
+    "ReliefF",
+]
+
 # ---- Filters ------------------------------------------------------------------------------------
 
 #: Criteria of `FilterSelector` by the content of the target; `anova` is `jaxfs.anova_score`.

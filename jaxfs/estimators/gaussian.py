@@ -8,6 +8,8 @@ from jaxfs.estimators._base import GreedySelector, default_number, estimator
 from jaxfs.methods.gaussian import cca_select, gc_select, gkl_select
 from jaxfs.methods.gaussian._moments import num_places
 
+__all__ = ["CanonicalCorrelation", "GaussianCompromise", "GaussianKL"]
+
 
 class _GaussianSelector(GreedySelector):
     #: Number of arrays `(k, d)` that the search holds, by the number of classes.

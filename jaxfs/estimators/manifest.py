@@ -18,6 +18,8 @@ from jaxfs.methods.manifest import (
 )
 from jaxfs.methods.manifest._score import AGGREGATES, GEOMETRIES, RIDGE
 
+__all__ = ["ManiFeSt"]
+
 SOLVERS = ("auto", "exact", "lowrank")
 #: Approximate number of iterations for the mean of several kernels.
 _ITERATIONS = 20

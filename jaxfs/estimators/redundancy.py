@@ -8,6 +8,8 @@ from jaxfs.estimators._base import GreedySelector, estimator
 from jaxfs.methods import classical
 from jaxfs.methods.classical._redundancy import NUM_BINS
 
+__all__ = ["CFS", "CMIM", "FCBF", "JMI", "MRMR"]
+
 
 @estimator
 class MRMR(GreedySelector):

@@ -8,6 +8,8 @@ from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.methods import classical
 from jaxfs.methods.classical._spectral import NEIGHBORS, min_samples
 
+__all__ = ["LaplacianScore", "MCFS", "SPEC"]
+
 
 @estimator
 class _GraphSelector(ScoringSelector):

@@ -17,17 +17,13 @@ from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.graphs._laplacian import LARGE
 from jaxfs.kernels._self_tuning import BLOCK
 from jaxfs.methods.ssfs import Leading, Predictable, Stable, _steps
-from jaxfs.methods.ssfs._options import SCORING, SELECTIONS, check_arguments
+from jaxfs.methods.ssfs._ssfs import SCORING, SELECTIONS, ssfs_plan
 from jaxfs.surrogates.models import ScoringModel
+
+__all__ = ["SSFS"]
 
 #: Default number of resamples in a chunk; an interrupt takes effect between chunks.
 _CHUNK = 64
-
-_analysed = jax.jit(_steps.analysed, static_argnames="settings")
-_resampled_scores = jax.jit(_steps.resampled_scores, static_argnames="settings")
-_criterion = jax.jit(_steps.criterion, static_argnames="settings")
-_scored = jax.jit(_steps.scored, static_argnames="settings")
-_result = jax.jit(_steps.result, static_argnames="settings")
 
 
 @estimator
@@ -76,19 +72,20 @@ class SSFS(ScoringSelector):
     _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {"selection": SELECTIONS}
 
     def _score(self, data: PaddedData) -> Any:
-        x, present, choose, score, fraction, settings = self._arguments(data)
-        spectrum = _analysed(x, present, settings)
-        if settings.selection == "stability":
-            masks = _steps.resamples(random_key(self.random_state), present, fraction, settings)
-            values = self._instability(choose, spectrum, masks, settings)
+        x, present, plan = self._plan(data)
+        spectrum = _steps.analysed(x, present, plan)
+        if plan.selection == "stability":
+            masks = _steps.resamples(random_key(self.random_state), present, plan)
+            values = self._instability(spectrum, masks, plan)
         else:
-            values = _criterion(spectrum, settings)
-        selected = _steps.kept(values, settings)
+            values = _steps.criterion(spectrum, plan)
+        selected = _steps.kept(values, plan)
         if self.scoring == "xgboost":
-            each = xgboost_gains(spectrum, np.asarray(selected), settings.binary)
+            each = xgboost_gains(spectrum, np.asarray(selected), plan.binary)
         else:
-            each = _scored(score, spectrum, selected, settings)
-        found = jax.tree.map(np.asarray, _result(spectrum, values, selected, each, settings))
+            each = _steps.scored(spectrum, selected, plan)
+        found = _steps.result(spectrum, values, selected, each, plan)
+        found = jax.tree.map(np.asarray, found)
         n, p = data.values.shape
         self.result_ = found._replace(
             scores=found.scores[:p],
@@ -98,7 +95,7 @@ class SSFS(ScoringSelector):
         )
         return self.result_.scores
 
-    def _arguments(self, data: PaddedData) -> Any:
+    def _plan(self, data: PaddedData) -> Any:
         if isinstance(self.scoring, str):
             _checks.option(self.scoring, "scoring", (*SCORING, "xgboost"))
         selection = variant(self.selection, "selection", SELECTIONS)
@@ -106,12 +103,12 @@ class SSFS(ScoringSelector):
             selection = dataclasses.replace(selection, chunk_size=_CHUNK)
         n, d = data.num_samples, self.n_eigenvectors
         k = min(_checks.integer(self.n_pseudo_labels, "n_pseudo_labels", low=1), n - 1)
-        return check_arguments(
+        return ssfs_plan(
             data.x,
+            data.weights,
             num_pseudo_labels=k,
             num_eigenvectors=max(k, min(2 * k, n - 1)) if d is None else d,
             standardize=self.standardize,
-            mask=data.weights,
             num_neighbors=self.n_neighbors,
             pseudo_labels=self.pseudo_labels,
             selection=selection,
@@ -119,16 +116,16 @@ class SSFS(ScoringSelector):
             ranking=self.ranking,
         )
 
-    def _instability(self, choose, spectrum, masks, settings) -> Any:
+    def _instability(self, spectrum, masks, plan) -> Any:
         """Σ_m Var_b, from chunks of resamples."""
         total = masks.shape[0]
-        starts = list(range(0, total, max(2, settings.chunk_size)))
+        starts = list(range(0, total, max(2, plan.chunk_size)))
         if len(starts) > 1 and total - starts[-1] < 2:
             starts.pop()  # one resample has no variance, so it joins the chunk before
         gathered: list[np.ndarray] = []
         with _progress.bar("resamples", total, show=self.verbose) as done:
             for first, last in itertools.pairwise([*starts, total]):
-                more = _resampled_scores(choose, spectrum, masks[first:last], settings=settings)
+                more = _steps.resampled_scores(spectrum, masks[first:last], plan)
                 moments = [np.asarray(a) for a in more[:3]]
                 gathered = merged(gathered, moments) if gathered else moments
                 done(last - first)

@@ -8,7 +8,7 @@ the solution, where the mean is the zero of a field with a symmetric, definite J
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +20,10 @@ from jaxfs import _checks
 from jaxfs._numerics import eps, safe_sqrt
 from jaxfs._types import ArrayLike
 
+_Point = TypeVar("_Point")
 
-class KarcherMean(NamedTuple):
+
+class KarcherMean(NamedTuple, Generic[_Point]):
     """A mean found by iteration, and whether the iteration converged.
 
     - `mean`: the point that minimises Σ wᵢ dist²(mean, pointᵢ).
@@ -32,7 +34,7 @@ class KarcherMean(NamedTuple):
     - `residual`: the norm of Σ wᵢ Log(pointᵢ), which is 0 at the mean.
     """
 
-    mean: Any
+    mean: _Point
     converged: Bool[Array, "*b"]
     iterations: Int[Array, "*b"]
     residual: Float[Array, "*b"]
@@ -71,11 +73,11 @@ def silence(
     return jnp.where(absent[:, None, None], jnp.broadcast_to(instead, x.shape), x)
 
 
-def karcher_mean(one: Callable[..., tuple[Array, ...]]) -> Callable[..., KarcherMean]:
+def karcher_mean(one: Callable[..., tuple[Array, ...]]) -> Callable[..., KarcherMean[Array]]:
     """The mean of a batch of sets of points, from the function `one` for a single set."""
 
     @functools.partial(jax.jit, static_argnums=2)
-    def mean(points: Array, w: Array, max_iterations: int) -> KarcherMean:
+    def mean(points: Array, w: Array, max_iterations: int) -> KarcherMean[Array]:
         each = functools.partial(one, max_iterations=max_iterations)
         return KarcherMean(*jnp.vectorize(each, signature="(m,d,k),(m)->(d,k),(),(),()")(points, w))
 

@@ -168,7 +168,7 @@ def log(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b d k"]:
 
 def mean(
     bases: ArrayLike, weights: ArrayLike | None = None, *, max_iterations: int = 200
-) -> KarcherMean:
+) -> KarcherMean[Array]:
     """The subspace that minimises Σ wᵢ distance(M, Gᵢ)²: the zero of Σ wᵢ log(M, Gᵢ).
 
     **Arguments**

@@ -207,7 +207,7 @@ def mean(
     *,
     metric: str = "affine",
     max_iterations: int | None = None,
-) -> KarcherMean:
+) -> KarcherMean[Array]:
     """The matrix M that minimises Σ wᵢ distance(M, Kᵢ)²: the geometric mean.
 
     Affine: the zero of Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ), M = L Lᵀ, by M ← L exp(θ Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ)) Lᵀ.

@@ -190,7 +190,7 @@ def absm_diagonal(s: Tangent) -> Float[Array, "*b d"]:
 
 def mean(
     points: SPSD, weights: ArrayLike | None = None, *, max_iterations: int = 200
-) -> KarcherMean:
+) -> KarcherMean[SPSD]:
     """The mean of many matrices: that of the subspaces, then that of the cores in turned bases.
 
     G = the Grassmann mean of the Gᵢ; P = the SPD mean of Qᵢ Pᵢ Qᵢᵀ, Qᵢ = polar(Gᵀ Gᵢ).
