@@ -1,16 +1,8 @@
 """What several test modules share: tolerances by dtype, test matrices, finite differences."""
 
-import os
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-
-#: For cases that repeat what others have tested, and take long.
-thorough = pytest.mark.skipif(
-    os.environ.get("JAXFS_TEST_ALL", "0") == "0", reason="run by make test-all"
-)
 
 #: Relative error that a well-conditioned computation must stay within.
 RTOL = {"float32": 1e-4, "float64": 1e-10}

@@ -15,7 +15,7 @@ import pytest
 import jaxfs
 from jaxfs import distributed
 from tests.distributed.problem import RANK, answers, problem
-from tests.helpers import rng, thorough
+from tests.helpers import rng
 
 ROOT = Path(__file__).parents[2]
 KEY = jax.random.key(3)
@@ -48,7 +48,7 @@ def assert_expected(got, expected) -> None:
 
 
 @pytest.mark.parametrize(
-    ("devices", "explicit"), [pytest.param(3, True, marks=thorough), (2, False)]
+    ("devices", "explicit"), [pytest.param(3, True, marks=pytest.mark.thorough), (2, False)]
 )
 def test_one_process(devices, explicit, expected):
     assert_expected(answers(mesh_of(devices, explicit)), expected)
@@ -124,7 +124,7 @@ while True:
 """
 
 
-@thorough
+@pytest.mark.thorough
 @pytest.mark.parametrize("lost", [1, 0])
 def test_a_lost_process_is_told_of(tmp_path, lost):
     """Killed while both compute together; 30 s is what the documentation promises."""

@@ -15,7 +15,7 @@ from jaxfs.methods.dirichlet import _calibration, _network
 from jaxfs.methods.dirichlet import _training as graph_of_gates
 from jaxfs.methods.dirichlet._network import divided_by_root
 from jaxfs.transport._gates import gates
-from tests.helpers import assert_close, assert_derivatives, rng, thorough
+from tests.helpers import assert_close, assert_derivatives, rng
 
 N, D, K = 24, 6, 3
 
@@ -238,7 +238,7 @@ TOYS = {
     ("name", "options"),
     [
         *((name, {}) for name in TOYS),
-        pytest.param("moons", {"objective": "energy"}, marks=thorough),
+        pytest.param("moons", {"objective": "energy"}, marks=pytest.mark.thorough),
     ],
     ids=[*TOYS, "moons by the energy"],
 )
@@ -272,7 +272,7 @@ def fitted(**options):
 
 GATES = pytest.mark.parametrize("objective", ["coverage", "energy"])
 #: For what both do by the same code.
-SHARED = pytest.mark.parametrize("objective", ["coverage", pytest.param("energy", marks=thorough)])
+SHARED = pytest.mark.parametrize("objective", ["coverage", pytest.param("energy", marks=pytest.mark.thorough)])
 
 
 @SHARED
@@ -344,7 +344,7 @@ def test_the_network_picks_twice_without_its_cholesky_step():
     [
         {"objective": jaxfs.Coverage(gamma=0.1, batch_size=16), "num_anchors": 24},
         {"objective": jaxfs.Energy(0.1, batch_size=16, refresh_every=3), "num_anchors": 60},
-        pytest.param({"objective": jaxfs.Energy(batch_size=16), "num_anchors": 24}, marks=thorough),
+        pytest.param({"objective": jaxfs.Energy(batch_size=16), "num_anchors": 24}, marks=pytest.mark.thorough),
         {"objective": jaxfs.Network(gamma=0.1, refresh_every=3), "num_anchors": 24},
     ],
     ids=["coverage", "soft, kept", "exact", "network, kept"],

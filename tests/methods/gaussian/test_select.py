@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import jaxfs
-from tests.helpers import assert_close, assert_derivatives, rng, thorough
+from tests.helpers import assert_close, assert_derivatives, rng
 from tests.methods.gaussian import oracle
 
 CRITERIA = [
@@ -64,7 +64,7 @@ def best_next(p, mix, score, chosen, d):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=thorough if n in THOROUGH else ()) for n in NAMES]
+    "name", [pytest.param(n, marks=pytest.mark.thorough if n in THOROUGH else ()) for n in NAMES]
 )
 @every_criterion
 def test_selects_what_the_formulas_select(select, objective_of, formula, objective, name):

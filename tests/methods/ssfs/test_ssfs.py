@@ -10,7 +10,7 @@ import pytest
 import jaxfs
 from jaxfs.resample import subsample_masks
 from jaxfs.surrogates.models import BoostedTrees, Logistic, Ridge
-from tests.helpers import assert_close, rng, thorough
+from tests.helpers import assert_close, rng
 from tests.methods.ssfs import oracle
 
 KEY = jax.random.key(0)
@@ -50,7 +50,7 @@ def run(x=None, mask=None, dtype="float64", **options):
     [
         ("binary", "float32"),
         ("binary", "float64"),
-        pytest.param("continuous", "float32", marks=thorough),
+        pytest.param("continuous", "float32", marks=pytest.mark.thorough),
         ("continuous", "float64"),
     ],
 )
