@@ -80,7 +80,7 @@ def pytest_runtest_teardown() -> None:
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
     _finished += 1
-    if _finished % 20 == 0 and _memory_maps() > 20_000:
+    if _finished % 20 == 0 and _memory_maps() > 40_000:
         jax.clear_caches()
 
 
