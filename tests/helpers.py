@@ -54,9 +54,10 @@ def _value_and_derivatives(f):
 
     @jax.jit
     def all_three(x, direction):
-        value, gradient = jax.value_and_grad(f)(x)
+        value, push = jax.linearize(f, x)
+        (gradient,) = jax.linear_transpose(push, x)(jnp.ones_like(value))
         reverse = sum(jax.tree.leaves(jax.tree.map(jnp.vdot, gradient, direction)))
-        return value, jax.jvp(f, (x,), (direction,))[1], reverse
+        return value, push(direction), reverse
 
     return all_three
 

@@ -159,9 +159,12 @@ def test_linear_scores(name):
 
 def test_settings_of_models():
     """A name is the model with its defaults; other settings change the answer, traced or not."""
-    named = run(scoring="logistic", selection=jaxfs.Stable("ridge", B))
-    same = run(scoring=Logistic(), selection=jaxfs.Stable(Ridge(alpha=1.0), B))
+    named = run(scoring="logistic", selection="leading")
+    same = run(scoring=Logistic(), selection="leading")
     np.testing.assert_array_equal(named.scores, same.scores)
+    named = run(scoring="correlation", selection=jaxfs.Stable("ridge", B))
+    same = run(scoring="correlation", selection=jaxfs.Stable(Ridge(alpha=1.0), B))
+    np.testing.assert_array_equal(named.criterion, same.criterion)
 
     @jax.jit
     def at(c):
