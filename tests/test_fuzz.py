@@ -280,7 +280,8 @@ def elsewhere(name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.thorough if elsewhere(name) else ()) for name in NAMES]
+    "name",
+    [pytest.param(name, marks=pytest.mark.thorough if elsewhere(name) else ()) for name in NAMES],
 )
 def test_good_arguments_are_taken(name, tmp_path):
     """Every public function with x64 off, as users have it."""

@@ -385,7 +385,8 @@ def writing(process, folder):
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
 @pytest.mark.parametrize(
-    "moment", [loaded, *(pytest.param(late, marks=pytest.mark.thorough) for late in (compiling, writing))]
+    "moment",
+    [loaded, *(pytest.param(late, marks=pytest.mark.thorough) for late in (compiling, writing))],
 )
 def test_interrupts_at_any_moment(table, tmp_path, moment):
     """A real signal to a real process: one line, exit code 130, nothing left behind."""

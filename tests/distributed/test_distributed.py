@@ -226,6 +226,7 @@ def test_bucket_pads_without_weight():
     def difference(a, b, v, w):
         """Of the means of two classes."""
         return (v @ a) / jnp.sum(v) - (w @ b) / jnp.sum(w)
+
     datasets = [(generator.normal(size=(n, d)), generator.normal(size=(m, d))) for n, m, d in sizes]
     buckets = distributed.bucket(datasets, num_shapes=2)
     assert len(buckets) == 3

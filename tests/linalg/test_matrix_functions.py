@@ -153,9 +153,7 @@ def test_divided_difference_of_log_keeps_digits_in_float32():
     assert abs(float(derivative[0, 1]) - 0.01) < 1e-7
 
 
-@pytest.mark.parametrize(
-    "dtype", ["float32", pytest.param("float64", marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "expm"])  # e^1e4 overflows
 def test_wide_spectrum_has_finite_derivatives(name, dtype):
     a = jnp.diag(jnp.array([1e-4, 1.0, 1.0, 1e4], dtype))
