@@ -5,9 +5,9 @@ unions below them. An entry is called as `score(x, y, weights)`; `two_classes`, 
 `selector` and `unsupervised` adapt the signatures.
 
 Compilation takes most of the time, so the tests of an entry share a few programs. `eager` calls it
-with plain float32 data, x64 off. `answers` calls it with a stack of padded, weighted data sets under
-`jit` and `vmap`: in float32 with x64 off and, in the thorough run, in float64, where the oracles of
-the rooms are more exact. `gradients` has the derivatives, in float32 with x64 on.
+with plain float32 data, x64 off. `answers` calls it with a stack of padded, weighted data sets
+under `jit` and `vmap`: in float32 with x64 off and, in the thorough run, in float64, where the
+oracles of the rooms are more exact. `gradients` has the derivatives, in float32 with x64 on.
 """
 
 import functools
