@@ -13,7 +13,7 @@ VENV_LOCK := .venv-lock
 # XGBoost and the CUDA library that it requires take 700 MB, and no test needs them.
 EXTRAS := test,dev
 
-# Options handed on to pytest: `make test ARGS="-k sqrtm -n 0"`.
+# Options for pytest: `make test ARGS=tests/kernels`, `make test ARGS="-k sqrtm -n 0"`.
 ARGS ?=
 
 # Delete the half-written target of an interrupted recipe.
@@ -30,8 +30,8 @@ demo: $(VENV)/.stamp ## rank the pixels of the digits 4 and 9; writes demo.png
 test: $(VENV)/.stamp ## run the tests
 	$(PY) -m pytest $(ARGS)
 
-test-all: $(VENV)/.stamp ## run the tests, and those that take minutes more
-	JAXFS_TEST_ALL=1 $(PY) -m pytest $(ARGS)
+test-all: $(VENV)/.stamp ## run the tests, and those marked thorough
+	$(PY) -m pytest -m '' $(ARGS)
 
 test-min: $(VENV_MIN)/.stamp ## run the tests with the oldest supported versions
 	$(VENV_MIN)/bin/python -m pytest $(ARGS)

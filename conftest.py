@@ -6,7 +6,9 @@ environment, so a bare `pytest` is as good as `make test`.
 
 import gc
 import os
+import shutil
 import sys
+from pathlib import Path
 
 # Many tests start an interpreter. Where no bytecode is written, each compiles the sources of JAX,
 # SciPy and scikit-learn anew, which takes longer than what is tested.
@@ -43,6 +45,11 @@ from jaxtyping import install_import_hook  # noqa: E402
 threadpoolctl.threadpool_limits(limits=1)
 
 jax.config.update("jax_enable_x64", True)
+# Programs that did not change since the last run are read, not compiled: half the time.
+_PROGRAMS = Path(__file__).parent / ".pytest_cache" / "jax"
+jax.config.update("jax_compilation_cache_dir", str(_PROGRAMS))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 jax.config.update("jax_num_cpu_devices", 3)  # for jaxfs.distributed; everything else uses one
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -55,8 +62,22 @@ install_import_hook(
 )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Empty the folder of compiled programs when it has grown large, once per run."""
+    if not hasattr(config, "workerinput") and _PROGRAMS.exists():
+        size = sum(file.stat().st_size for file in _PROGRAMS.iterdir())
+        if size > 2**30:
+            shutil.rmtree(_PROGRAMS)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is imported out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one score side by side: one worker has them, and compiles that score once."""
+    """Order the tests by score, so that one worker has those of a score and compiles it once."""
     seen: dict[object, int] = {}
 
     def place(item: pytest.Item) -> tuple[int, int]:
@@ -80,7 +101,7 @@ def pytest_runtest_teardown() -> None:
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
     _finished += 1
-    if _finished % 20 == 0 and _memory_maps() > 20_000:
+    if _finished % 20 == 0 and _memory_maps() > 40_000:
         jax.clear_caches()
 
 

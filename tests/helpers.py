@@ -1,16 +1,10 @@
 """What several test modules share: tolerances by dtype, test matrices, finite differences."""
 
-import os
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-
-#: For cases that repeat what others have tested, and take long.
-thorough = pytest.mark.skipif(
-    os.environ.get("JAXFS_TEST_ALL", "0") == "0", reason="run by make test-all"
-)
 
 #: Relative error that a well-conditioned computation must stay within.
 RTOL = {"float32": 1e-4, "float64": 1e-10}
@@ -51,16 +45,30 @@ def directional_difference(f, x, direction, step: float = 1e-5):
     return jax.tree.map(lambda p, q: (4 * p - q) / 3, fine, coarse)
 
 
-def assert_derivatives(f, x, *directions, rtol: float = 1e-6, step: float = 1e-5) -> None:
-    """Forward and reverse derivatives of a scalar function along `directions` equal differences."""
-    x, *directions = (jax.tree.map(jnp.asarray, tree) for tree in (x, *directions))
+@functools.lru_cache(maxsize=4)
+def _value_and_derivatives(f):
+    """The value, the forward and the reverse derivative, as one program.
 
-    @jax.jit  # one program for the differences too: compiling is what tests spend their time on
+    The differences call it too: compiling is what tests spend their time on.
+    """
+
+    @jax.jit
     def all_three(x, direction):
-        value, gradient = jax.value_and_grad(f)(x)
+        value, push = jax.linearize(f, x)
+        (gradient,) = jax.linear_transpose(push, x)(jnp.ones_like(value))
         reverse = sum(jax.tree.leaves(jax.tree.map(jnp.vdot, gradient, direction)))
-        return value, jax.jvp(f, (x,), (direction,))[1], reverse
+        return value, push(direction), reverse
 
+    return all_three
+
+
+def assert_derivatives(f, x, *directions, rtol: float = 1e-6, step: float = 1e-5) -> None:
+    """Forward and reverse derivatives of a scalar function along `directions` equal differences.
+
+    Calls with the same `f` and the same shapes share one program.
+    """
+    x, *directions = (jax.tree.map(jnp.asarray, tree) for tree in (x, *directions))
+    all_three = _value_and_derivatives(f)
     for direction in directions:
         expected = directional_difference(
             lambda x, along=direction: all_three(x, along)[0], x, direction, step

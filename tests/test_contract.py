@@ -1,8 +1,13 @@
-"""What every public score and selector promises, in one suite.
+"""The promises that every public score and selector keeps, in one suite.
 
 A new one registers with one line: in `SCORES`, in `SELECTORS` or, without labels, in one of the
 unions below them. An entry is called as `score(x, y, weights)`; `two_classes`, `supervised`,
 `selector` and `unsupervised` adapt the signatures.
+
+Compilation takes most of the time, so the tests of an entry share a few programs. `eager` calls it
+with plain float32 data, x64 off. `answers` calls it with a stack of padded, weighted data sets
+under `jit` and `vmap`: in float32 with x64 off and, in the thorough run, in float64, where the
+oracles of the rooms are more exact. `gradients` has the derivatives, in float32 with x64 on.
 """
 
 import functools
@@ -17,8 +22,13 @@ import pytest
 import jaxfs
 from tests.helpers import assert_close, rng
 
-N, D, K = 40, 6, 4
+N, D, K, PADDING = 40, 6, 4, 3
 Y = np.repeat([0, 1], N // 2)
+#: Labels of padded data: each class is followed by its padding.
+LABELS = np.repeat([0, 1], N // 2 + PADDING)
+#: Number of data sets in a stack; one number, so that all stacks run the same program.
+STACK = 4
+PLATFORMS = ("cpu", "cuda", "tpu")
 
 
 def two_classes(score, **options):
@@ -163,7 +173,9 @@ every_supervised = pytest.mark.parametrize(
 )
 every_weighted = pytest.mark.parametrize("score", WEIGHTED.values(), ids=WEIGHTED.keys())
 every_smooth = pytest.mark.parametrize("score", WITH_GRADIENTS.values(), ids=WITH_GRADIENTS.keys())
-both_dtypes = pytest.mark.parametrize("dtype", ["float32", "float64"])
+both_dtypes = pytest.mark.parametrize(
+    "dtype", ["float32", pytest.param("float64", marks=pytest.mark.thorough)]
+)
 
 #: For answers that may be summed in another order: a few eps times the condition number of what is
 #: inverted, some 10² to 10³ for kernels with a ridge of 1e-2.
@@ -178,8 +190,64 @@ def data(seed: int = 0, dtype: str = "float64") -> np.ndarray:
     return x.astype(dtype)
 
 
+def padded(x: np.ndarray, content: float = 7.0, weights=None) -> tuple[np.ndarray, np.ndarray]:
+    """Each class with three rows of `content` that have no weight, and the weights of all rows."""
+    weights = np.ones(N) if weights is None else weights
+    blank = np.full((PADDING, D), content, x.dtype)
+    first, second = np.split(x, 2)
+    rows = np.concatenate([first, blank, second, blank])
+    w1, w2 = np.split(weights, 2)
+    none = np.zeros(PADDING)
+    return rows, np.concatenate([w1, none, w2, none]).astype(x.dtype)
+
+
+def as_users_have_it(dtype: str):
+    """float32 with x64 off, JAX's default; with x64 on it is traced in the tests of lowering."""
+    return jax.enable_x64(dtype == "float64")
+
+
+def eager(score, x):
+    """The answer to plain float32 data, outside `jit`."""
+    with as_users_have_it("float32"):
+        return score(x)
+
+
+@functools.cache
+def stacked(score):
+    """`score` of a stack of padded data sets, and a list that grows when it is traced."""
+    traced = []
+
+    @jax.jit
+    @jax.vmap
+    def call(rows, weights):
+        traced.append(rows.dtype)
+        return score(rows, LABELS, weights)
+
+    return call, traced
+
+
+def answers(score, *sets: tuple[np.ndarray, np.ndarray]) -> list:
+    """The answers to data sets that `padded` made, all by one program of the dtype of `sets`."""
+    sets = sets + sets[:1] * (STACK - len(sets))
+    rows, weights = (np.stack(arrays) for arrays in zip(*sets, strict=True))
+    with as_users_have_it(str(rows.dtype)):
+        batch = jax.tree.map(np.asarray, stacked(score)[0](rows, weights))
+    return [jax.tree.map(lambda a, i=i: a[i], batch) for i in range(STACK)]
+
+
+@functools.cache
+def gradients(score):
+    """The scores of padded data and the gradient of their sum, as one program."""
+
+    def call(rows, weights):
+        values, pull = jax.vjp(lambda rows: score(rows, LABELS, weights), rows)
+        return values, pull(jnp.ones_like(values))[0]
+
+    return jax.jit(call)
+
+
 def assert_same(got, expected, rtol: float) -> None:
-    """Scores to `rtol`; of selections the indices exactly, and the objective to `rtol`."""
+    """Scores agree to `rtol`; selections in their indices exactly, in their objective to `rtol`."""
     if isinstance(expected, jaxfs.Selection):
         np.testing.assert_array_equal(got.indices, expected.indices)
         # What was not chosen has no objective.
@@ -188,180 +256,137 @@ def assert_same(got, expected, rtol: float) -> None:
     assert_close(got, expected, rtol)
 
 
-def as_users_have_it(dtype: str):
-    """float32 with x64 off, JAX's default; with x64 on it is traced in the tests of lowering."""
-    return jax.enable_x64(dtype == "float64")
+@everything
+def test_jit_vmap_and_padding_give_the_eager_answer(score):
+    """In float32, where rounding would show first."""
+    sets = [data(seed, "float32") for seed in (0, 1)]
+    for got, x in zip(answers(score, *map(padded, sets)), sets, strict=False):
+        assert_same(got, eager(score, x), SAME["float32"])
+
+
+@everything
+def test_padding_is_never_read(score):
+    x = data(dtype="float32")
+    first, *others = answers(score, *(padded(x, c) for c in (7.0, np.nan, np.inf, -1e30)))
+    for other in others:
+        jax.tree.map(np.testing.assert_array_equal, other, first)
+
+
+@everything
+@both_dtypes
+def test_the_same_shapes_compile_once(score, dtype):
+    answers(score, padded(data(dtype=dtype)))
+    times = len(stacked(score)[1])
+    answers(score, padded(data(2, dtype), weights=np.full(N, 0.5)))
+    assert len(stacked(score)[1]) == times
 
 
 @every_score
 @both_dtypes
 def test_shape_and_dtype(score, dtype):
-    with as_users_have_it(dtype):
-        answer = score(data(dtype=dtype))
+    answer = eager(score, data(dtype="float32"))
     assert isinstance(answer, jax.Array)
     chex.assert_shape(answer, (D,))
-    assert answer.dtype == dtype
+    assert answer.dtype == "float32"
+    assert answers(score, padded(data(dtype=dtype)))[0].dtype == dtype
 
 
 @every_supervised
 def test_larger_is_better(score):
-    assert set(np.argsort(score(data()))[-2:]) == {0, 1}
+    assert set(np.argsort(eager(score, data(dtype="float32")))[-2:]) == {0, 1}
 
 
 @every_score
 @both_dtypes
 def test_features_may_be_permuted(score, dtype):
     x, order = data(dtype=dtype), rng(1).permutation(D)
-    with as_users_have_it(dtype):
-        assert_close(score(x[:, order]), score(x)[order], SAME[dtype])
-
-
-@functools.cache
-def compiled(score):
-    """`score(x, weights)` as one program for several tests, and a list as long as it was traced."""
-    traced = []
-
-    @jax.jit
-    def call(x, weights):
-        traced.append(x.shape)
-        return score(x, weights=weights)
-
-    return call, traced
-
-
-@everything
-def test_jit_is_eager_and_the_same_shapes_compile_once(score):
-    (call, traced), x = compiled(score), data(1)
-    assert_same(call(x, np.ones(N)), score(x), SAME["float64"])
-    times = len(traced)
-    call(data(2), np.full(N, 0.5))
-    assert len(traced) == times
-
-
-@everything
-def test_vmap_is_a_loop(score):
-    x = np.stack([data(seed) for seed in range(3)])
-    batched = jax.vmap(lambda x: score(x))(x)
-    for i, one in enumerate(x):
-        assert_same(jax.tree.map(lambda a, i=i: a[i], batched), score(one), SAME["float64"])
-
-
-@every_score
-def test_lowers_for_cpu_cuda_and_tpu(score):
-    def value_and_gradient(x):
-        values, pull = jax.vjp(lambda x: score(x), x)
-        return values, pull(jnp.ones_like(values))
-
-    shape = jax.ShapeDtypeStruct((N, D), jnp.float32)
-    platforms = ("cpu", "cuda", "tpu")
-    exported = jax.export.export(jax.jit(value_and_gradient), platforms=platforms)(shape)
-    assert exported.platforms == platforms
-    assert [a.dtype for a in exported.out_avals] == ["float32", "float32"]
-
-
-def padded(x: np.ndarray, content: float) -> tuple[np.ndarray, np.ndarray]:
-    """Each half with three rows of `content` that have no weight."""
-    blank = np.full((3, D), content, x.dtype)
-    halves = np.split(x, 2)
-    rows = np.concatenate([halves[0], blank, halves[1], blank])
-    return rows, np.tile(np.repeat([1, 0], [N // 2, 3]), 2).astype(x.dtype)
-
-
-@everything
-def test_padding_without_weight_changes_nothing(score):
-    """In float32, where rounding would show first."""
-    x, labels = data(dtype="float32"), np.repeat([0, 1], N // 2 + 3)
-    rows, weights = padded(x, 7.0)
-    with as_users_have_it("float32"):
-        answer = score(rows, labels, weights)
-        assert_same(answer, score(x), SAME["float32"])
-        for content in (np.nan, np.inf, -1e30):
-            again = score(padded(x, content)[0], labels, weights)
-            for leaf, expected in zip(jax.tree.leaves(again), jax.tree.leaves(answer), strict=True):
-                np.testing.assert_array_equal(leaf, expected)
-
-
-@every_smooth
-def test_gradients_are_finite_and_padding_has_none(score):
-    """In float32, where numbers overflow and vanish first."""
-    x, labels = data(dtype="float32"), np.repeat([0, 1], N // 2 + 3)
-    rows, weights = padded(x, np.nan)
-    total = jax.jit(jax.grad(lambda rows: jnp.sum(score(rows, labels, weights))))
-    gradient = total(rows)
-    assert np.all(np.isfinite(gradient))
-    assert np.all(gradient[weights == 0] == 0)
-    assert np.any(gradient[weights == 1] != 0)
+    plain, permuted, *_ = answers(score, padded(x), padded(x[:, order]))
+    assert_close(permuted, plain[order], SAME[dtype])
 
 
 @every_weighted
-def test_weights_count_samples(score):
-    """A weight of 2 is the sample twice, and what has a weight of 0 is not there."""
-    x = data(3)
+@both_dtypes
+def test_weights_count_samples(score, dtype):
+    """A weight of 2 is the sample twice, and a sample with a weight of 0 is not there."""
+    x = data(3, dtype)
     doubled = x.copy()
     doubled[[1, N // 2 + 1]] = x[[0, N // 2]]
     weights = np.ones(N)
     weights[[0, N // 2]] = 2
     weights[[1, N // 2 + 1]] = 0
-    call, _ = compiled(score)
-    assert_same(call(x, weights), score(doubled), SAME["float64"])
+    got, expected, *_ = answers(score, padded(x, weights=weights), padded(doubled))
+    assert_same(got, expected, SAME[dtype])
+
+
+@every_score
+def test_lowers_for_cpu_cuda_and_tpu(score):
+    """With its gradient."""
+    shapes = [jax.ShapeDtypeStruct(a.shape, jnp.float32) for a in padded(data())]
+    exported = jax.export.export(gradients(score), platforms=PLATFORMS)(*shapes)
+    assert exported.platforms == PLATFORMS
+    assert [a.dtype for a in exported.out_avals] == ["float32", "float32"]
+
+
+@every_smooth
+def test_gradients_are_finite_and_padding_has_none(score):
+    """In float32, where numbers overflow and vanish first."""
+    rows, weights = padded(data(dtype="float32"), np.nan)
+    gradient = np.asarray(gradients(score)(rows, weights)[1])
+    assert np.all(np.isfinite(gradient))
+    assert np.all(gradient[weights == 0] == 0)
+    assert np.any(gradient[weights == 1] != 0)
 
 
 @everything
-def test_array_api_input(score):
-    x = data()
-    assert_same(score(array_api_strict.asarray(x)), score(x), 0)
+def test_other_arrays_are_data(score):
+    """The array API, and integers beyond 32 bits, which JAX without x64 would wrap.
 
-
-@everything
-def test_torch_input(score):
-    torch = pytest.importorskip("torch")
-    x = data()
-    assert_same(score(torch.asarray(x, requires_grad=True)), score(x), 0)
-
-
-@everything
-@both_dtypes
-def test_integers_are_data(score, dtype):
-    """Beyond 32 bits too: JAX without x64 would wrap them."""
-    x = np.abs(np.round(10 * data())).astype(np.int64) * 2**30
-    with as_users_have_it(dtype):
-        assert_same(score(x), score(x.astype(dtype)), 0)
+    `tests/test_checks.py` has the other kinds: what is converted is converted there.
+    """
+    x = data(dtype="float32")
+    assert_same(eager(score, array_api_strict.asarray(x)), eager(score, x), 0)
+    whole = np.abs(np.round(10 * data())).astype(np.int64) * 2**30
+    assert_same(eager(score, whole), eager(score, whole.astype(np.float32)), 0)
 
 
 @every_score
 @both_dtypes
 def test_nan_reaches_the_scores_it_touches(score, dtype):
     x = data(dtype=dtype)
-    with as_users_have_it(dtype):
-        clean = np.asarray(score(x))
-        x[2, 3] = np.nan
-        answer = np.asarray(score(x))
+    spoilt = x.copy()
+    spoilt[2, 3] = np.nan
+    clean, answer, *_ = answers(score, padded(x), padded(spoilt))
     assert np.isnan(answer[3])
     others = np.isnan(answer) | (np.abs(answer - clean) <= SAME[dtype] * np.abs(clean).max())
     assert np.all(others), "a score is neither NaN nor what it was"
 
 
+MISTAKES = {
+    "1-d": (lambda x: x[0][:, None][:, 0], r"x\w? must be an array of 2 dimensions, got shape"),
+    "complex": (
+        lambda x: x.astype(complex),
+        r"x\w? must be an array of real numbers, got dtype complex128",
+    ),
+    "half": (
+        lambda x: x.astype("float16"),
+        r"x\w? must be of dtype float32 or float64, got float16",
+    ),
+    "text": (lambda x: x.astype(str), r"x\w? must be an array of real numbers, got dtype <U"),
+    "no features": (lambda x: x[:, :0], r"x\w? must be .*, got \(\d+, 0\)"),
+}
+
+
 @everything
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda x: x[0][:, None][:, 0], r"x\w? must be an array of 2 dimensions, got shape"),
-        (
-            lambda x: x.astype(complex),
-            r"x\w? must be an array of real numbers, got dtype complex128",
-        ),
-        (lambda x: x.astype("float16"), r"x\w? must be of dtype float32 or float64, got float16"),
-        (lambda x: x.astype(str), r"x\w? must be an array of real numbers, got dtype <U"),
-        (lambda x: x[:, :0], r"x\w? must be .*, got \(\d+, 0\)"),
-    ],
-    ids=["1-d", "complex", "half", "text", "no features"],
-)
-def test_static_mistakes_are_named(score, spoil, message):
-    x = spoil(data())
-    if x.ndim == 1:
-        score = functools.partial(_one_dimensional, score)
-    with pytest.raises(ValueError, match=message):
-        score(x)
+def test_static_mistakes_are_named(score):
+    for spoil, message in MISTAKES.values():
+        x = spoil(data())
+        call = functools.partial(_one_dimensional, score) if x.ndim == 1 else score
+        with pytest.raises(ValueError, match=message):
+            call(x)
+    with pytest.raises(
+        ValueError, match=r"(weights\w?|mask) must be of shape \(\d+,\), one weight"
+    ):
+        score(data(), Y, np.ones(N + 2))
 
 
 def _one_dimensional(score, x):
@@ -374,22 +399,15 @@ def _one_dimensional(score, x):
     return score(x.view(Vector))
 
 
-@everything
-def test_weights_of_another_length_are_named(score):
-    with pytest.raises(
-        ValueError, match=r"(weights\w?|mask) must be of shape \(\d+,\), one weight"
-    ):
-        score(data(), Y, np.ones(N + 2))
-
-
 # ---- Selectors alone ----------------------------------------------------------------------------
 
 
 @every_selector
 @both_dtypes
 def test_selection_has_indices_and_objective(select, dtype):
-    with as_users_have_it(dtype):
-        answer = select(data(dtype=dtype))
+    x = data(dtype=dtype)
+    assert isinstance(eager(select, data(dtype="float32")), jaxfs.Selection)
+    answer = answers(select, padded(x))[0]
     assert isinstance(answer, jaxfs.Selection)
     chex.assert_shape((answer.indices, answer.objective), (K,))
     assert answer.indices.dtype == jnp.int32
@@ -401,27 +419,27 @@ def test_selection_has_indices_and_objective(select, dtype):
 
 
 @every_selector
-def test_columns_may_be_permuted(select):
-    x, order = data(), rng(1).permutation(D)
-    answer, permuted = select(x), select(x[:, order])
+@both_dtypes
+def test_columns_may_be_permuted(select, dtype):
+    x, order = data(dtype=dtype), rng(1).permutation(D)
+    plain, permuted, *_ = answers(select, padded(x), padded(x[:, order]))
     found = np.asarray(permuted.indices)
-    np.testing.assert_array_equal(np.where(found < 0, -1, order[found]), answer.indices)
+    np.testing.assert_array_equal(np.where(found < 0, -1, order[found]), plain.indices)
 
 
 @every_selector
 def test_selector_lowers_for_cpu_cuda_and_tpu(select):
     shape = jax.ShapeDtypeStruct((N, D), jnp.float32)
-    platforms = ("cpu", "cuda", "tpu")
-    exported = jax.export.export(jax.jit(lambda x: select(x)), platforms=platforms)(shape)
-    assert exported.platforms == platforms
+    exported = jax.export.export(jax.jit(lambda x: select(x)), platforms=PLATFORMS)(shape)
+    assert exported.platforms == PLATFORMS
     assert [a.dtype for a in exported.out_avals] == ["int32", "float32", "int32"]
 
 
 @every_selector
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_nothing_is_ranked_beside_nan(select, bad):
-    x = data()
-    x[2, 3] = bad
-    answer = select(x)
-    assert np.all(answer.indices == -1)
-    assert np.all(np.isnan(answer.objective))
+def test_nothing_is_ranked_next_to_nan(select):
+    for bad in (np.nan, np.inf):
+        x = data(dtype="float32")
+        x[2, 3] = bad
+        answer = answers(select, padded(x))[0]
+        assert np.all(answer.indices == -1)
+        assert np.all(np.isnan(answer.objective))

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import thorough
-
 ROOT = Path(__file__).parents[1]
 
 SCRIPT = """
@@ -58,6 +56,6 @@ def test_a_forked_worker_refuses():
     assert all("forked after its parent had used JAX" in line and "loky" in line for line in lines)
 
 
-@thorough
+@pytest.mark.thorough
 def test_loky_workers_answer():
     assert run("loky") == ["function True", "estimator True"]

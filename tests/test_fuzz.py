@@ -21,7 +21,6 @@ import jaxfs
 import jaxfs.estimators
 import jaxfs.plot
 from tests.fuzz_recipes import CALLS, GOOD, SPECIAL
-from tests.helpers import thorough
 from tests.test_docs import documented
 
 #: Calls of every name, with x64 on and with x64 off, in the thorough run.
@@ -269,7 +268,7 @@ def test_every_parameter_has_a_recipe():
 @pytest.mark.parametrize("name", NAMES)
 def test_wrong_arguments_are_named(name, tmp_path):
     """x64 off; what is refused costs no compilation."""
-    for seed in range(4):
+    for seed in range(2):
         run(name, seed, False, tmp_path, "wrong")
 
 
@@ -281,14 +280,15 @@ def elsewhere(name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=thorough if elsewhere(name) else ()) for name in NAMES]
+    "name",
+    [pytest.param(name, marks=pytest.mark.thorough if elsewhere(name) else ()) for name in NAMES],
 )
 def test_good_arguments_are_taken(name, tmp_path):
     """Every public function with x64 off, as users have it."""
     assert not isinstance(answer := run(name, 0, False, tmp_path, "good"), BaseException), answer
 
 
-@thorough
+@pytest.mark.thorough
 @pytest.mark.parametrize("wide", [False, True], ids=["x64 off", "x64 on"])
 @pytest.mark.parametrize("name", NAMES)
 def test_any_arguments(name, wide, tmp_path):

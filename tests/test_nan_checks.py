@@ -8,7 +8,6 @@ import jax
 import pytest
 from jax.experimental import checkify
 
-from tests.helpers import thorough
 from tests.test_contract import EVERYTHING, as_users_have_it, data
 
 #: They `vmap` a loop, which `checkify` does not take.
@@ -34,7 +33,7 @@ ALWAYS = {
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ALWAYS else pytest.param(name, marks=thorough)
+        name if name in ALWAYS else pytest.param(name, marks=pytest.mark.thorough)
         for name in EVERYTHING
         if name not in UNCHECKED
     ],

@@ -27,8 +27,8 @@ def blocks(text: str, *infos: str) -> list[str]:
 def assert_runs(texts: dict[str, list[str]], folder: Path, **environment: str) -> None:
     """All blocks, by the names of their documents, with JAX's default settings.
 
-    One after another in one interpreter, none knowing the others' names. `XLA_FLAGS=""` compiles
-    them as a reader's are; else they are compiled as this suite's programs.
+    They run in order in one interpreter, each with names of its own, and are compiled as the
+    programs of this suite are: quickly. `XLA_FLAGS=""` compiles them as a reader's are.
     """
     code = [
         f"exec(compile({body!r}, '{name}, block {i}', 'exec'), {{'__name__': '__main__'}})"
@@ -53,7 +53,12 @@ def test_code_runs(tmp_path):
         "CONTRIBUTING.md": blocks(read("CONTRIBUTING.md"), "python runnable"),
     }
     assert len(texts["README.md"]) >= 2
-    assert_runs(texts, tmp_path, XLA_FLAGS="")
+    assert_runs(texts, tmp_path)
+
+
+@pytest.mark.thorough
+def test_code_runs_as_a_reader_compiles_it(tmp_path):
+    assert_runs({"README.md": blocks(read("README.md"), "python")}, tmp_path, XLA_FLAGS="")
 
 
 def test_code_that_does_not_run_is_named(tmp_path):

@@ -17,7 +17,7 @@ import jaxfs
 from jaxfs._types import Static
 from jaxfs.kernels._rbf import Median, Percentile
 from jaxfs.methods.ssfs._ssfs import ssfs_plan
-from tests.helpers import rng, thorough
+from tests.helpers import rng
 
 # ---- No two classes with one tree structure -----------------------------------------------------
 
@@ -222,6 +222,6 @@ def test_models_of_a_user_are_told_apart():
     assert wrong_programs(50) == 0
 
 
-@thorough
+@pytest.mark.thorough
 def test_models_of_a_user_are_told_apart_in_20_000_calls():
     assert wrong_programs(1_000, repeats=10) == 0

@@ -24,7 +24,6 @@ from jaxfs.cli._commands import app
 from jaxfs.cli.tables._columns import Refusal
 from jaxfs.cli.tables._table import Table, read_table
 from jaxfs.estimators._catalogue import METHODS
-from tests.helpers import thorough
 
 ROOT = Path(__file__).parents[2]
 ROWS, FEATURES = 30, 6
@@ -420,7 +419,8 @@ def writing(process, folder):
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
 @pytest.mark.parametrize(
-    "moment", [loaded, *(pytest.param(late, marks=thorough) for late in (compiling, writing))]
+    "moment",
+    [loaded, *(pytest.param(late, marks=pytest.mark.thorough) for late in (compiling, writing))],
 )
 def test_interrupts_at_any_moment(table, tmp_path, moment):
     """A real signal to a real process: one line, exit code 130, nothing left behind."""

@@ -1,11 +1,11 @@
-"""500 malformed tables: a correct answer, or one line and exit code 2. Never a traceback.
+"""Malformed tables: a correct answer, or one line and exit code 2. Never a traceback.
 
 A table is drawn as a grid of cells, spoilt, written, and now and then spoilt again as text. The
 oracle reads the final text by plain splitting, knows the delimiter, converts by exact fractions,
 and computes the analysis of variance in them; it shares no code with jaxfs.
 
 Binary files are spoilt byte by byte, also inside their compressed parts, where checksums would
-otherwise catch everything: 100 of them, and 1000 in `make test-all`.
+otherwise catch everything.
 """
 
 import gzip
@@ -13,7 +13,6 @@ import io
 import itertools
 import json
 import math
-import os
 import zipfile
 import zlib
 from decimal import Decimal
@@ -206,6 +205,12 @@ def check_answer(answer, truth):
 seen = {"answers": 0, "refusals": 0}
 
 
+def draw_examples(check, number: int, **strategies):
+    """Call `check(drawn=…)` with `number` examples, the same in every run."""
+    options = {"derandomize": True, "deadline": None, "suppress_health_check": list(HealthCheck)}
+    settings(max_examples=number, **options)(given(**strategies)(check))()
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
@@ -213,10 +218,6 @@ def folder(tmp_path_factory):
         yield tmp_path_factory.mktemp("fuzz")
 
 
-@settings(
-    max_examples=500, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck)
-)
-@given(drawn=files())
 def check_file(folder, drawn):
     content, mark, spoilt = drawn
     path = folder / "table.csv"
@@ -237,11 +238,12 @@ def check_file(folder, drawn):
         check_answer(json.loads(result.stdout), truth)
 
 
-def test_malformed_tables(folder):
-    check_file(folder)
-    # Neither half of the promise was tested on nothing.
-    assert seen["answers"] > 100
-    assert seen["refusals"] > 200
+@pytest.mark.parametrize("number", [200, pytest.param(1000, marks=pytest.mark.thorough)])
+def test_malformed_tables(folder, number):
+    draw_examples(lambda drawn: check_file(folder, drawn), number, drawn=files())
+    # Both halves of the promise were tested.
+    assert seen["answers"] > number / 5
+    assert seen["refusals"] > number / 5
 
 
 # ---- Binary files -------------------------------------------------------------------------------
@@ -347,13 +349,6 @@ def binary_files(draw):
 binary_seen = {0: 0, 2: 0}
 
 
-@settings(
-    max_examples=100 if os.environ.get("JAXFS_TEST_ALL", "0") == "0" else 1000,
-    derandomize=True,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-@given(drawn=binary_files())
 def check_binary_file(folder, capfd, drawn):
     name, content = drawn
     path = folder / name
@@ -373,7 +368,10 @@ def check_binary_file(folder, capfd, drawn):
     assert capfd.readouterr() == ("", "")  # nothing from the libraries underneath
 
 
-def test_damaged_binary_files(folder, capfd):
-    check_binary_file(folder, capfd)
+@pytest.mark.parametrize("number", [100, pytest.param(1000, marks=pytest.mark.thorough)])
+def test_damaged_binary_files(folder, capfd, number):
+    draw_examples(
+        lambda drawn: check_binary_file(folder, capfd, drawn), number, drawn=binary_files()
+    )
     assert binary_seen[0] > 5
     assert binary_seen[2] > 50

@@ -15,7 +15,7 @@ import pytest
 import jaxfs
 from jaxfs import distributed
 from tests.distributed.problem import RANK, answers, problem
-from tests.helpers import rng, thorough
+from tests.helpers import rng
 
 ROOT = Path(__file__).parents[2]
 KEY = jax.random.key(3)
@@ -47,9 +47,8 @@ def assert_expected(got, expected) -> None:
         np.testing.assert_allclose(got[name], value, rtol=0, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    ("devices", "explicit"), [pytest.param(3, True, marks=thorough), (2, False)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("devices", "explicit"), [(3, True), (2, False)])
 def test_one_process(devices, explicit, expected):
     assert_expected(answers(mesh_of(devices, explicit)), expected)
 
@@ -124,7 +123,7 @@ while True:
 """
 
 
-@thorough
+@pytest.mark.thorough
 @pytest.mark.parametrize("lost", [1, 0])
 def test_a_lost_process_is_told_of(tmp_path, lost):
     """Killed while both compute together; 30 s is what the documentation promises."""
@@ -223,16 +222,19 @@ def test_mistakes_are_named():
 def test_bucket_pads_without_weight():
     generator = rng(1)
     sizes = [(5, 9, 4), (12, 7, 4), (6, 8, 4), (5, 5, 3), (11, 8, 4)]
+
+    def difference(a, b, v, w):
+        """Of the means of two classes."""
+        return (v @ a) / jnp.sum(v) - (w @ b) / jnp.sum(w)
+
     datasets = [(generator.normal(size=(n, d)), generator.normal(size=(m, d))) for n, m, d in sizes]
     buckets = distributed.bucket(datasets, num_shapes=2)
     assert len(buckets) == 3
     assert sorted(i for b in buckets for i in b.places) == [0, 1, 2, 3, 4]
-    run = distributed.map_datasets(
-        lambda a, b, v, w: jaxfs.manifest_score(a, b, weights1=v, weights2=w), mesh_of(2)
-    )
+    run = distributed.map_datasets(difference, mesh_of(2))
     out = distributed.unbucket(buckets, [run(*b.arrays, *b.weights) for b in buckets])
-    for one, answer in zip(datasets, out, strict=True):
-        np.testing.assert_allclose(answer, jaxfs.manifest_score(*one), rtol=1e-9)
+    for (a, b), answer in zip(datasets, out, strict=True):
+        np.testing.assert_allclose(answer, a.mean(axis=0) - b.mean(axis=0), rtol=1e-9)
 
 
 @pytest.mark.parametrize("labels", [True, False])
@@ -283,14 +285,17 @@ def test_bucket_names_mistakes(datasets, message):
 
 
 @pytest.mark.parametrize(
-    "options", [{"landmarks": 23}, {"refine": 2}, {"bandwidth": 4.0, "t": 0.3}]
+    ("options", "explicit"),
+    [({"landmarks": 23, "bandwidth": 4.0, "t": 0.3}, False), ({"refine": 2}, True)],
+    ids=["landmarks", "refine"],
 )
-def test_features_spread(options):
+def test_features_spread(options, explicit):
     p = problem()
     x1, x2 = p["x"][:N1], p["x"][N1:]
     w = rng(4).uniform(size=len(x1))
     options = {"rank": RANK, "weights1": w, **options}
-    got = distributed.sharded_manifest_score(KEY, x1, x2, mesh=mesh_of(3), axis="data", **options)
+    over = {"mesh": mesh_of(3, explicit), "axis": "data"}
+    got = distributed.sharded_manifest_score(KEY, x1, x2, **over, **options)
     np.testing.assert_allclose(got, jaxfs.manifest_lowrank_score(KEY, x1, x2, **options), atol=1e-9)
 
 
@@ -315,7 +320,8 @@ def test_samples_spread(options):
     w[:21] = 0
     w[21:25] = 1
     options = {"num_classes": 2, "weights": w, **options}
-    got = distributed.sharded_gc_select(x, y, 6, mesh=mesh_of(3), axis="data", **options)
+    mesh = mesh_of(3, explicit="initial" not in options)
+    got = distributed.sharded_gc_select(x, y, 6, mesh=mesh, axis="data", **options)
     expected = jaxfs.gc_select(x, y, 6, **options)
     np.testing.assert_array_equal(got.indices, expected.indices)
     np.testing.assert_allclose(got.objective, expected.objective, atol=1e-9)
@@ -342,7 +348,10 @@ def test_data_that_lie_on_the_mesh():
     np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
-@pytest.mark.parametrize(("d", "rank", "ridge"), [(2, 1, 1e-2), (4, 4, 0.0), (5, 5, 1e-2)])
+@pytest.mark.parametrize(
+    ("d", "rank", "ridge"),
+    [(2, 1, 1e-2), (4, 4, 0.0), pytest.param(5, 5, 1e-2, marks=pytest.mark.thorough)],
+)
 def test_fewer_features_than_the_devices_could_take(d, rank, ridge):
     x1, x2 = rng(6).normal(size=(2, 9, d))
     options = {"rank": rank, "ridge": ridge, "bandwidth": 2.0}
@@ -361,7 +370,7 @@ def test_gradient_over_a_mesh():
     def loss(score, x1):
         return jnp.vdot(weight, score(KEY, x1, x2, **options))
 
-    alone = jax.grad(lambda x: loss(jaxfs.manifest_lowrank_score, x))(x1)
+    alone = jax.jit(jax.grad(lambda x: loss(jaxfs.manifest_lowrank_score, x)))(x1)
     mapped = lambda *a, **o: distributed.sharded_manifest_score(*a, **o, **over)  # noqa: E731
     np.testing.assert_allclose(jax.jit(jax.grad(lambda x: loss(mapped, x)))(x1), alone, atol=1e-7)
 

@@ -28,7 +28,6 @@ from jaxfs.estimators import (
     RReliefF,
     StabilitySelector,
 )
-from tests.helpers import thorough
 
 # Every estimator; where fewer steps, bins or resamples run faster, with fewer, and with one number
 # of features where each is compiled for itself.
@@ -66,7 +65,7 @@ SHORT = (MRMR, LaplacianScore, CombinedSelector, StabilitySelector)
 
 @pytest.mark.parametrize(
     "estimator",
-    [pytest.param(e, marks=() if isinstance(e, SHORT) else thorough) for e in CHECKED],
+    [pytest.param(e, marks=() if isinstance(e, SHORT) else pytest.mark.thorough) for e in CHECKED],
     ids=map(repr, CHECKED),
 )
 @pytest.mark.filterwarnings("ignore:.* the same score")  # some of the checks' data have no order

@@ -14,20 +14,23 @@ class DerivativeCheck:
     """The derivatives of a function that returns named numbers, compiled once for many points."""
 
     def __init__(self, f):
-        self.value = jax.jit(f)
-
         @jax.jit
-        def derivatives(x, dx):
-            def along(gradient):
+        def values_and_derivatives(x, dx):
+            values, push = jax.linearize(f, x)
+            pull = jax.linear_transpose(push, x)
+
+            def along(row):
+                (gradient,) = pull(dict(zip(values, row, strict=True)))
                 products = jax.tree.map(lambda g, d: jnp.sum(g * d), gradient, dx)
                 finite = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(gradient)]
                 return jnp.where(
                     jnp.all(jnp.stack(finite)), sum(jax.tree.leaves(products)), jnp.nan
                 )
 
-            return jax.jvp(f, (x,), (dx,))[1], {k: along(g) for k, g in jax.jacrev(f)(x).items()}
+            reverse = jax.vmap(along)(jnp.eye(len(values)))
+            return values, push(dx), dict(zip(values, reverse, strict=True))
 
-        self.derivatives = derivatives
+        self.program = values_and_derivatives
 
     def __call__(self, x, dx, *, kinks=(), rtol=1e-6):
         """Forward and reverse derivatives at the pytree `x` along `dx` equal central differences.
@@ -36,8 +39,8 @@ class DerivativeCheck:
         named in `kinks` are not differentiable at `x`.
         """
         x, dx = jax.tree.map(jnp.asarray, (x, dx))
-        expected = directional_difference(self.value, x, dx)
-        forward, reverse = self.derivatives(x, dx)
+        expected = directional_difference(lambda x: self.program(x, dx)[0], x, dx)
+        _, forward, reverse = self.program(x, dx)
         for name, number in expected.items():
             for got in (forward[name], reverse[name]):
                 if name in kinks:
@@ -47,8 +50,8 @@ class DerivativeCheck:
 
     def without(self, x, dx, spoilt):
         """At `spoilt`, which differs from `x` in what must not matter, derivatives are the same."""
-        expected = self.derivatives(x, dx)
-        jax.tree.map(lambda p, q: assert_close(p, q, 1e-12), self.derivatives(spoilt, dx), expected)
+        expected, got = self.program(x, dx), self.program(spoilt, dx)
+        jax.tree.map(lambda p, q: assert_close(p, q, 1e-12), got, expected)
 
 
 def probe(a):

@@ -266,9 +266,10 @@ def test_derivatives_of_mean():
     def place(weights, junk=clean):
         return zero, cluster(), weights, junk
 
-    values = [check.value(place(absent + i * 1e-5 * unit))["mean"] for i in range(3)]
+    along = (zero, still, unit, clean)
+    values = [check.program(place(absent + i * 1e-5 * unit), along)[0]["mean"] for i in range(3)]
     one_sided = (4 * values[1] - values[2] - 3 * values[0]) / 2e-5
-    for got in check.derivatives(place(absent), (zero, still, unit, clean)):
+    for got in check.program(place(absent), along)[1:]:
         assert_close(got["mean"], one_sided, 1e-6)
     turn[1], change[1] = 0, 0
     junk = np.where(unit == 1, np.nan, 0)

