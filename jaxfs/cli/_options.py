@@ -72,7 +72,7 @@ Resamples = Annotated[int | None, Option(min=0, max=10_000, help=_RESAMPLES)]
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command: exceptions become exit codes, and a user error prints one line."""
+    """Give a command its exit codes; a user error prints one line instead of a traceback."""
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
