@@ -106,7 +106,7 @@ def pytest_runtest_teardown() -> None:
 
 
 def _memory_maps() -> int:
-    """Of this process; none where the system does not tell."""
+    """Number of memory maps of this process; 0 if the system does not report it."""
     try:
         with open("/proc/self/maps", "rb") as maps:
             return sum(1 for _ in maps)

@@ -184,7 +184,7 @@ def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Arr
 
 
 def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[Array, "k"]]:
-    """The k smallest values in rising order, and their indices; ties by rising index.
+    """The k smallest values, ascending, and their indices; ties by ascending index.
 
     XLA's `top_k` of float64 is a sort on CPU, which is slow. This is a tournament: groups of √n
     values keep their minimum, and only the winner's group plays again.

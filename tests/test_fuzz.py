@@ -1,6 +1,6 @@
 """Every public name of the package with random arguments, good, degenerate and wrong.
 
-It answers, or it refuses in the words of the house: no other exception, no call that does not end,
+It answers, or it refuses with a documented error: no other exception, no call that does not end,
 no NaN next to a chosen feature, no finite answer to NaN. What it passes is in `fuzz_recipes.py`.
 """
 

@@ -33,7 +33,7 @@ Labels = tuple[np.ndarray | None, dict[str, int], list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The selected features: `order`, their columns in the table, the best first; `scores (d,)`.
+    """The selected features: `order`, their columns in the table, best first; `scores (d,)`.
 
     `parameters`: those of the estimator. `seconds`: duration of the fit. `notes`: warnings for the
     user. `classes`: number of rows of each. `stability`: of the selection over resamples, if any.

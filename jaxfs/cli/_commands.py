@@ -20,7 +20,7 @@ _COMPARED = 10
 #: Default of --max-gb.
 _MAX_GB = 2.0
 
-# Each command imports the modules that need scikit-learn: `jaxfs --help` does not wait for it.
+# Commands import the modules that need scikit-learn when they run, to keep `jaxfs --help` fast.
 
 app = typer.Typer(
     epilog=EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
@@ -34,7 +34,7 @@ def _print_notes(notes: Iterable[str], quiet: bool, kind: str = "note") -> None:
 
 
 def _read(context: typer.Context) -> Table:
-    """Read the table of a command, with those of its options that concern reading."""
+    """Read the table of a command with the reading options that the user gave."""
     given, names = context.params, ("target", "impute", "header", "delimiter", "decimal", "max_gb")
     options = {name: given[name] for name in names}
     return read_table(given["table"], drop=given["drop"] or (), **options)
@@ -68,7 +68,7 @@ def select(
     force: _options.Force = False,
     quiet: _options.Quiet = False,
 ) -> None:
-    """Select features of a table, and print them with their scores, the best first.
+    """Select features of a table, and print them with their scores, best first.
 
     jaxfs select cells.csv --target type --method manifest -k 20 --plot scores.png
     """
@@ -138,10 +138,10 @@ def compare(
     dtype: _options.Dtype = "auto",
     quiet: _options.Quiet = False,
 ) -> None:
-    """Compare methods on one table: accuracy in cross-validation, stability, overlap.
+    """Compare methods on one table by cross-validated accuracy, stability and overlap.
 
     Each fold selects features from its training rows only, and measures the accuracy of logistic
-    regression (R² of ridge regression, if the target is a number) on its test rows.
+    regression (for a numeric target, R² of ridge regression) on its test rows.
 
     jaxfs compare cells.csv --target type --methods manifest,relieff,gc -k 20
     """
@@ -179,7 +179,7 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="Show the details of one method.")] = None,
     json: _options.Json = False,
 ) -> None:
-    """List the methods: their purpose, the target that they need, their options."""
+    """List the methods with their purposes, the targets that they need and their options."""
     from jaxfs.cli import _output
     from jaxfs.cli._request import find_method
     from jaxfs.estimators import METHODS
@@ -199,7 +199,8 @@ def methods(
 def demo(
     out: Annotated[Path, typer.Option(help="Path of the picture.")] = Path("jaxfs-demo.png"),
     data: Annotated[
-        Path | None, typer.Option(help="Also write the data, as .csv or .tsv, to try commands on.")
+        Path | None,
+        typer.Option(help="Also write the data as .csv or .tsv, for use with other commands."),
     ] = None,
     force: _options.Force = False,
     seed: _options.Seed = 0,
@@ -220,7 +221,7 @@ def demo(
             _output.write_selected(temporary(data), digits, range(len(digits.names)))
     _output.print_selection(digits, answer)
     print(_demo.EXPLANATION)
-    print(f"The picture is {printable(out, 500)}.")
+    print(f"The picture was written to {printable(out, 500)}.")
     path, column = ("TABLE.csv", "COLUMN") if data is None else (shlex.quote(str(data)), "digit")
     print(f"Try it: jaxfs select {path} --target {column} -k 10 --plot scores.png")
 

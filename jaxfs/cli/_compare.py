@@ -1,4 +1,4 @@
-"""The comparison of methods on one table: accuracy in cross-validation, stability and overlap.
+"""The comparison of methods on one table by cross-validated accuracy, stability and overlap.
 
 Every fold selects features from its training rows only.
 """
@@ -33,7 +33,7 @@ _Fold = tuple[np.ndarray, np.ndarray]
 class ComparisonRow:
     """The results of one method or baseline.
 
-    `features`: their mean number. `mean`, `by_fold`: the measure of the comparison. `stability`:
+    `features`: mean number of selected features. `mean`, `by_fold`: accuracy or R². `stability`:
     Nogueira's measure of the selections, 1 if all folds agree, about 0 for random selections, NaN
     if all features are selected. `seconds`: total duration of the fits, including compilation.
     """
@@ -70,7 +70,7 @@ def compare(
     if len(set(methods)) < len(methods):
         raise Refusal("methods must differ from each other")
     if {"classes", "numbers"} <= {method.targets for method in methods}:
-        raise Refusal("methods for classes and methods for numbers cannot be compared")
+        raise Refusal("methods for classes cannot be compared with methods for numeric targets")
     y, classes, notes = _target(table, methods)
     parts = _folds(len(table.values), y, classes, folds, seed)
     regression = LogisticRegression(max_iter=1000) if classes else Ridge()
@@ -104,7 +104,7 @@ def compare(
 
 
 def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
-    """Return the labels for the methods or, if all are unsupervised, for the model alone."""
+    """Return the labels for the methods or, if all are unsupervised, for the accuracy alone."""
     for method in methods:
         if method.supervised:
             return _answer.target_values(table, method.targets, method.name)
@@ -121,13 +121,15 @@ def _folds(
     rare = min(classes, key=lambda name: classes[name], default=None)
     if rare is not None and classes[rare] < folds:
         rows = plural(classes[rare], "row")
-        raise Refusal(f"--folds must be at most the {rows} of class {quote(rare)}, got {folds}")
+        raise Refusal(
+            f"--folds must be at most the size of class {quote(rare)} ({rows}), got {folds}"
+        )
     split = (StratifiedKFold if classes else KFold)(folds, shuffle=True, random_state=seed)
     return list(split.split(np.empty((n, 1)), y))
 
 
 def _fill(table: Table, train: np.ndarray) -> np.ndarray:
-    """Return the values; missing ones are the medians of the training rows."""
+    """Return the values, with missing ones replaced by the medians of the training rows."""
     if table.gaps is None:
         return table.values
     values = table.values.copy()
@@ -135,22 +137,22 @@ def _fill(table: Table, train: np.ndarray) -> np.ndarray:
         known = values[train, j][~table.gaps[train, j]]
         if not known.size:
             name = quote(table.names[j])
-            raise Refusal(f"{name} has no value in the training rows of a fold: --drop it")
+            raise Refusal(f"{name} has no value in the training rows of a fold: use --drop")
         values[table.gaps[:, j], j] = np.median(known)
     return values
 
 
 def _accuracy(model: Any, y: Any, values: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
-    """Return the accuracy, or R² of a number, on the test rows of a fold."""
+    """Return the accuracy, or R² for a numeric target, on the test rows of a fold."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # convergence concerns all methods alike
+        warnings.simplefilter("ignore")  # models that do not converge affect all methods
         return float(model.fit(values[train], y[train]).score(values[test], y[test]))
 
 
 def _baselines(
     accuracy: Callable[..., float], table: Table, folds: list[_Fold], rows: list[Any], seed: int
 ) -> list[ComparisonRow]:
-    """Return the rows of all features, and of random features, as many as methods select."""
+    """Return the rows of two baselines: all features, and as many random ones as methods select."""
     d = table.values.shape[1]
     k = min(d, max(1, round(sum(row.features for row in rows) / len(rows))))
     rng = np.random.default_rng(seed)

@@ -33,7 +33,7 @@ _NUMBER = "Number of features: 20, a fraction such as 0.1, or auto."
 Number = Annotated[str, Option("-k", "--number", help=_NUMBER)]
 NumberOrTen = Annotated[str | None, Option("-k", "--number", help=_NUMBER, show_default="10")]
 Impute = Annotated[
-    str | None, Option(help="Missing values: median (fill with the column's) or drop (the row).")
+    str | None, Option(help="Missing values: median (of the column) or drop (omit the row).")
 ]
 Header = Annotated[str, Option(help="Whether the first row holds names: auto, yes or no.")]
 Delimiter = Annotated[str, Option(help="auto, comma, semicolon, tab, pipe, space or a character.")]
@@ -46,7 +46,7 @@ Standardize = Annotated[
     ),
 ]
 Seed = Annotated[int, Option(min=0, max=2**32 - 1, help="Equal seeds give equal results.")]
-Dtype = Annotated[str, Option(help="auto (as the data: float64), float64 or float32.")]
+Dtype = Annotated[str, Option(help="Precision: auto (float64), float64 or float32.")]
 Json = Annotated[bool, Option("--json", help="Print JSON, and nothing else, to stdout.")]
 Force = Annotated[bool, Option("--force", help="Overwrite existing files.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress.")]
@@ -55,9 +55,7 @@ Options = Annotated[
     list[str] | None,
     Option("--option", "-o", metavar="NAME=VALUE", help="Option of the method; repeatable."),
 ]
-Solver = Annotated[
-    str | None, Option(help="auto, exact or lowrank, for methods with solvers (manifest).")
-]
+Solver = Annotated[str | None, Option(help="Solver of manifest: auto, exact or lowrank.")]
 Out = Annotated[
     Path | None, Option(help="Write the selected columns and the target as .csv or .tsv.")
 ]
@@ -106,15 +104,18 @@ def _user_error(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return str(error) or "there is not enough memory"
     if isinstance(error, OSError):
-        where = error.filename or "standard output"  # whose errors have no file name
+        where = error.filename or "standard output"  # its errors have no file name
         return f"{where}: {error.strerror or error}"
-    out_of_memory = str(error).startswith("RESOURCE_EXHAUSTED")  # in the words of XLA
+    out_of_memory = str(error).startswith("RESOURCE_EXHAUSTED")  # an error of XLA
     known = isinstance(error, (Refusal, ModuleNotFoundError)) or out_of_memory
     return str(error) if known else None
 
 
 def command_line(context: typer.Context) -> str:
-    """Return the command that repeats a run: what the user gave, the method, `-k` and the seed."""
+    """Return the command that repeats a run.
+
+    It has the options that the user gave and, in any case, the method, `-k` and the seed.
+    """
     parts = ["jaxfs", str(context.info_name)]
     for parameter in context.command.params:
         name = str(parameter.name)
@@ -129,7 +130,7 @@ def command_line(context: typer.Context) -> str:
 
 
 def cache_folder() -> Path | None:
-    """Return the folder of compiled programs, or `None` if the cache is disabled."""
+    """Return the cache folder of compiled programs, or `None` if the cache is disabled."""
     chosen = os.environ.get("JAXFS_CACHE_DIR")
     if chosen is not None:
         return None if chosen.strip().lower() in ("", "0", "off", "no") else Path(chosen)

@@ -57,7 +57,7 @@ def _number(value: float | None, form: str = ".4g") -> str:
 
 
 def print_selection(table: Table, answer: Answer) -> None:
-    """Print the selected features and their scores, the best first."""
+    """Print the selected features and their scores, best first."""
     often = None if answer.stability is None else answer.stability.frequencies
     rows = []
     for place, j in enumerate(answer.order[:_SHOWN], start=1):
@@ -113,7 +113,7 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold; infinities and other objects become words."""
+    """Return a value that JSON can hold; infinities and other objects become strings."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -126,7 +126,7 @@ def _plain(value: Any) -> Any:
 
 
 def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
-    """Return the answer for programs. Infinite scores are the words `inf` and `-inf`.
+    """Return the answer for programs. Infinite scores are the strings `inf` and `-inf`.
 
     `column` counts the columns of the file from 1, as --target and --drop do.
     """

@@ -19,7 +19,7 @@ _SHOWN = 30
 
 
 def require_packages(*, page: bool) -> None:
-    """Raise `ModuleNotFoundError`, before the work, if a package for pictures is missing."""
+    """Raise `ModuleNotFoundError` early if a package for pictures is missing."""
     _figures.matplotlib("figure")
     if page:
         _page.template()

@@ -1,4 +1,4 @@
-"""The request of a user, in the words of the command line, and the estimator that it means."""
+"""The checked options of a command, and the estimator that they describe."""
 
 import ast
 import contextlib

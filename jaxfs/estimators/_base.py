@@ -70,8 +70,8 @@ class Selector(SelectorMixin, BaseEstimator):
 
     **Attributes**
 
-    - `scores_ (d,)`: larger is better. For greedy methods: 1 for the feature chosen first, falling
-      evenly to 1/k for the last of k, and 0 for features that were not chosen.
+    - `scores_ (d,)`: larger is better. For greedy methods: 1 for the feature chosen first,
+      decreasing evenly to 1/k for the last of k, and 0 for features that were not chosen.
     - `ranking_ (d,)`: 1 for the best feature; ties go to the lower index. If all scores tie, a
       `UserWarning` says so. For greedy methods, all features that were not chosen have rank k + 1.
     - `support_ (d,)`: true for the selected features.
@@ -347,7 +347,7 @@ def default_number(d: int) -> int:
 
 
 def upper_group(falling: np.ndarray) -> int:
-    """Size of the upper group when numbers in falling order are split into two.
+    """Size of the upper group when numbers in descending order are split into two.
 
     The split has the least variance within the groups. Infinite numbers count as the largest finite
     one. Equal numbers are one group.

@@ -41,7 +41,7 @@ __all__ = ["KarcherMean", "distance", "exp", "geodesic", "log", "mean", "princip
 
 
 def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
-    """The principal angles between two subspaces, rising, in [0, π/2].
+    """The principal angles between two subspaces, ascending, in [0, π/2].
 
     **Arguments**
 

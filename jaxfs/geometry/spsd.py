@@ -74,7 +74,7 @@ def factor(a: ArrayLike, k: int) -> SPSD:
     - `a`: `(..., d, d)`.
     - `k`: static, 1 ≤ k ≤ d.
 
-    **Returns** the k leading eigenvectors and, as a diagonal core, their eigenvalues, falling.
+    **Returns** the k leading eigenvectors and, as a diagonal core, their eigenvalues, descending.
 
     **Numerics** eigenvalues ≤ d·eps·max(eigenvalues), and negative ones, count as absent.
 

@@ -101,7 +101,7 @@ def leading_eigenvectors(
     - `number`: static, k ≤ n − 1.
     - `present`: `(n,)`, false for samples that are padding, whose affinities are ignored.
 
-    **Returns** eigenvalues `(k,)`, rising, in [0, 2], and unit eigenvectors `(n, k)`, 0 at padding.
+    **Returns** eigenvalues `(k,)`, ascending, in [0, 2]; unit eigenvectors `(n, k)`, 0 at padding.
     The entry of largest magnitude is positive.
 
     **Numerics** with m samples present, pairs beyond the first m − 1 are NaN. An affinity that is
@@ -116,7 +116,7 @@ def leading_eigenvectors(
     affinity = jnp.where(pairs, affinity, jnp.zeros_like(affinity))
     root = safe_sqrt(jnp.sum(affinity, axis=1))
     trivial = root / jnp.linalg.norm(root)
-    # The wanted eigenvalues are 3 − λ ≥ 1, falling; the trivial pair and padding have 0.
+    # The wanted eigenvalues are 3 − λ ≥ 1, descending; the trivial pair and padding have 0.
     identity = jnp.diag(present.astype(affinity.dtype))
     rest = identity - trivial[:, None] * trivial[None, :]
     w, u = _lapack.eigh(symmetrize(3 * rest - _laplacian(affinity, "symmetric")))
@@ -229,7 +229,7 @@ def _basis(
     rank: Float[Array, "n"],
     number: int,
 ) -> Float[Array, "n k"]:
-    """The first `number` vectors of the basis; `space`, rising, is the space of each column."""
+    """The first `number` vectors of the basis; `space`, ascending, is the space of each column."""
     dtype = vectors.dtype
     same = space[:, None] == space[None, :]
     finite = jnp.all(jnp.isfinite(vectors))

@@ -36,7 +36,7 @@ def nearest_neighbors(
     - `block_size`: number of rows searched at a time; static. The default keeps the temporary
       memory near 2²³ numbers. It changes speed and memory, not the result.
 
-    **Returns** `Neighbors`, by rising distance, ties by rising index. A sample is not its own
+    **Returns** `Neighbors`, by ascending distance, ties by index. A sample is not its own
     neighbour, though its duplicates are. Where a neighbour is missing (the mask leaves fewer than
     k, or the sample is padding) the index is −1 and the distance infinite.
 
@@ -98,7 +98,7 @@ def adaptive_weights(squared_distances: ArrayLike) -> Float[Array, "*b k"]:
 
     **Arguments**
 
-    - `squared_distances`: `(..., k + 1)`, rising along the last axis, as from
+    - `squared_distances`: `(..., k + 1)`, ascending along the last axis, as from
       `nearest_neighbors(x, k + 1)`. Infinite distances mark missing neighbours.
 
     **Returns** `(..., k)`, nonnegative; every row sums to 1. Rows without neighbours are 0.

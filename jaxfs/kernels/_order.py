@@ -139,7 +139,7 @@ def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, 
 
 
 def sort_last(values: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-    """Values in rising order along the last axis, NaN last; without derivative.
+    """Values in ascending order along the last axis, NaN last; without derivative.
 
     It sorts the bits of the floats: on CPU, XLA sorts integers several times faster than floats.
     """

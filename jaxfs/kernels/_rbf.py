@@ -152,7 +152,7 @@ def feature_bandwidth(
 
 
 def sampled(d: int, size: int | None) -> np.ndarray:
-    """Indices, rising, of the `size` points that represent d points; all of them for `None`.
+    """Indices, ascending, of the `size` points that represent d points; all of them for `None`.
 
     The draw is random but fixed. Regular steps would not do: columns often come in an order
     (pixels, genes) with a period of its own.

@@ -1,16 +1,17 @@
 """The eigen-system of a symmetric matrix after one row and column are added.
 
-In the eigenbasis of the matrix this is that of an arrowhead matrix, a diagonal d with one row and
-column (q, c). Its eigenvalues are the zeros of the secular function (eq. 21 of the GC / GKL paper)
+In the eigenbasis of the matrix, the extended matrix is an arrowhead matrix: a diagonal d with one
+more row and column (q, c). Its eigenvalues are the zeros of the secular function (eq. 21 of
+the GC / GKL paper)
 
     f(λ) = λ − c + Σ_i q_i² / (d_i − λ),
 
-one between each two neighbouring poles d_i and one beyond either end. Each zero is found as an
-offset from its nearest pole, so that its distance to *every* pole has full relative accuracy. These
-distances determine the one arrowhead matrix that has exactly these eigenvalues. Its eigenvectors
-are orthogonal to rounding even if eigenvalues cluster (M. Gu, S. Eisenstat, SIAM J. Matrix Anal.
-Appl. 16, 1995). The paper normalises q_i/(λ − d_i) directly, and loses orthogonality where
-eigenvalues are close.
+one between any two neighbouring poles d_i, one below all poles and one above. Each zero is found as
+an offset from its nearest pole, so that its distance to *every* pole has full relative accuracy.
+These distances determine the one arrowhead matrix that has exactly these eigenvalues. Its
+eigenvectors are orthogonal to rounding even if eigenvalues cluster (M. Gu, S. Eisenstat, SIAM J.
+Matrix Anal. Appl. 16, 1995). The paper normalises q_i/(λ − d_i) directly, and loses orthogonality
+where eigenvalues are close.
 
 Deflation without branches: equal poles are separated, and zero q_i are made nonzero, by eps/n of
 the norm of the matrix. The distances between poles include this shift exactly, so it is a backward
@@ -39,14 +40,15 @@ def eigh_bordered(
 
     **Arguments**
 
-    - `eigenvalues`: `(n,)`, ascending, and `eigenvectors`: `(n, n)`, in columns, of symmetric A.
+    - `eigenvalues`: `(n,)`, ascending, of a symmetric matrix A.
+    - `eigenvectors`: `(n, n)`, the eigenvectors of A in columns.
     - `v`: `(n,)`, and `c`: a number; the matrix need not be definite.
 
     **Returns** eigenvalues `(n + 1,)`, ascending, and eigenvectors `(n + 1, n + 1)`.
 
     **Numerics** stable for zero couplings and repeated eigenvalues: the error relative to the norm
     of the matrix, and the loss of orthogonality, grow by about one eps with each insertion. NaN
-    gives NaN. No derivative passes through, as for `eigh`.
+    gives NaN. Derivatives are stopped, as in `eigh`.
 
     **Cost** one product of n×n matrices, and about ten passes over n² numbers for the eigenvalues.
 
@@ -84,7 +86,7 @@ def _eigh_bordered(w, u, v, c):
 
 
 class _Poles(NamedTuple):
-    """The poles, seen from the pole nearest to each root; the outermost two have no weight.
+    """The poles, measured from the pole nearest to each root; the outermost two have no weight.
 
     Roots run along the last axis: sums over poles are then sums of rows, which XLA vectorises.
     """
@@ -128,7 +130,7 @@ def _unit_arrowhead(d, q, c):
         return _Poles(distance, weight, own + moved, on_left)
 
     left = poles(index)
-    above = _secular(left, 0.5 * gap, c)[0] < 0  # at the middle: the root is nearer to the right
+    above = _secular(left, 0.5 * gap, c)[0] < 0  # the root is nearer to the right pole
     # The outermost poles have no weight: measure from the true ones.
     own = poles(jnp.clip(jnp.where(above, index + 1, index), 1, n))
     root = _solve(own, gap, above, c)
@@ -154,12 +156,12 @@ def _secular(p: _Poles, root, c):
 
 
 def _solve(p: _Poles, gap, above, c):
-    """All roots at once, by rational interpolation at the two neighbouring poles in a bracket.
+    """All roots at once, by bracketed rational interpolation at the two neighbouring poles.
 
     f is replaced by r + s/(a − λ) + t/(b − λ) with the same value and slopes, whose zero solves a
     quadratic. A zero outside the bracket is replaced by the middle of the bracket on a logarithmic
-    scale, because the distance to a weak pole is far below rounding. The first guess uses the
-    weights of the poles.
+    scale, because the distance to a pole of small weight can be far below rounding. The first guess
+    uses the weights of the poles.
     """
     to_left, to_right = jnp.diagonal(p.distance), jnp.diagonal(p.distance, offset=-1)
     middle = to_left + 0.5 * gap
@@ -192,7 +194,7 @@ def _solve(p: _Poles, gap, above, c):
     def unfinished(state):
         return ~state[4] & (state[3] < _MAX_STEPS)
 
-    # r, from the middle of the interval, with the weights of both poles known.
+    # r follows from f at the middle of the interval and the known weights of both poles.
     at_left, at_right = p.weight[:-1], p.weight[1:]
     rest = _secular(p, middle, c)[0] - (at_right - at_left) / (0.5 * gap)
     linear = rest * (to_left + to_right) + at_left + at_right
@@ -215,8 +217,8 @@ def _middle(low, high):
 def _consistent(away: Float[Array, "n m"], d, apart) -> Float[Array, "n"]:
     """|q_i| of the arrowhead matrix that has exactly the roots as eigenvalues.
 
-    q_i² = Π_j |λ_j − d_i| / Π_{k≠i} |d_k − d_i|: below d_i the pairs (λ_k, d_k), above it
-    (λ_{k+1}, d_k), and λ_i, λ_{i+1} around it.
+    q_i² = Π_j |λ_j − d_i| / Π_{k≠i} |d_k − d_i|. Each d_k is paired with λ_k if it is below d_i,
+    and with λ_{k+1} if it is above. The factors of λ_i and λ_{i+1}, next to d_i, remain.
     """
     n = d.shape[0]
     between = (d[None, :] - d[:, None]) + (apart[None, :] - apart[:, None])  # d_k − d_i

@@ -17,7 +17,7 @@ from jaxfs.linalg._frechet import SpectralFunction, apply_diagonal
 
 
 def _sorted(a, b, c):
-    """Three nodes in rising order: divided differences are symmetric, but rounding is not."""
+    """Three nodes in ascending order: divided differences are symmetric, but rounding is not."""
     a, b, c = jnp.broadcast_arrays(a, b, c)
     lo, hi = jnp.minimum(a, b), jnp.maximum(a, b)
     return jnp.minimum(lo, c), jnp.maximum(lo, jnp.minimum(hi, c)), jnp.maximum(hi, c)

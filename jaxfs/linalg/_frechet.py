@@ -211,7 +211,7 @@ def _differentiable_once_jvp(primals, tangents):
 
 @jax.custom_jvp
 def singular_values(a: Float[Array, "*b m n"]) -> Float[Array, "*b k"]:
-    """Singular values, falling; each has a first derivative where it is simple and not 0."""
+    """Singular values, descending; each has a first derivative where it is simple and not 0."""
     return _lapack.svd(a)[1]
 
 

@@ -98,7 +98,7 @@ def eigh(a: Float[Array, "*b d d"]) -> tuple[Float[Array, "*b d"], Float[Array, 
 def svd(
     a: Float[Array, "*b m n"],
 ) -> tuple[Float[Array, "*b m k"], Float[Array, "*b k"], Float[Array, "*b k n"]]:
-    """U, s, Vᵀ with a = U diag(s) Vᵀ, s falling, k = min(m, n), without derivative.
+    """U, s, Vᵀ with a = U diag(s) Vᵀ, s descending, k = min(m, n), without derivative.
 
     The singular values of a matrix with a non-finite entry are NaN.
     """

@@ -2,8 +2,8 @@
 
 Block Krylov with restarts: from an orthonormal block X, the space [X, A X, A² X] is made
 orthonormal, A is projected onto it (Rayleigh–Ritz), and the leading vectors found there are the
-next X. Two products with A per round match a Chebyshev filter of degree two, without its bounds on
-the spectrum.
+next X. Two products with A per round are as good as a Chebyshev filter of degree two, and need no
+bounds on the spectrum.
 """
 
 import functools
@@ -21,16 +21,16 @@ from jaxfs._numerics import eps, matmul, symmetrize
 from jaxfs._types import ArrayLike, Static
 from jaxfs.linalg import _lapack
 
-#: Number of blocks in the space of a round: the start and two products.
+#: Number of blocks that span the space of a round: X and two products with A.
 DEPTH = 3
 
 
 class Eigenpairs(NamedTuple):
     """Leading eigenpairs of a symmetric operator, with their residuals.
 
-    - `values`: `(k,)`, falling; `vectors`: `(d, k)`, orthonormal columns, the entry of largest
-      magnitude of each positive.
-    - `residuals`: `(k,)`, ‖A v − λ v‖. Each of `values` is within it of an eigenvalue of A.
+    - `values`: `(k,)`, descending; `vectors`: `(d, k)`, orthonormal columns. In each column, the
+      entry of largest magnitude is positive.
+    - `residuals`: `(k,)`, ‖A v − λ v‖. Each value is at most this far from an eigenvalue of A.
     - `converged`: whether all residuals are within the tolerance; `iterations`: number of rounds.
     """
 
@@ -57,10 +57,10 @@ def leading_eigenpairs(
 
     **Arguments**
 
-    - `key`: key of the random block to start from.
+    - `key`: random key for the initial block.
     - `matvec`: maps `(d, b)` to `(d, b)`, the product of a symmetric matrix and b vectors; traced.
-      The matrix itself is never needed. Calls with the same function compile once; to change the
-      arrays that it uses as well, pass a `jax.tree_util.Partial(function, arrays…)`.
+      The matrix itself is never needed. Calls with the same function compile once. If its
+      arrays change between calls, pass a `jax.tree_util.Partial(function, arrays…)`.
     - `d`, `k`: static, 1 ≤ k ≤ d.
     - `start`: `(d, j)`, initial vectors, such as the solution of a similar problem; random vectors
       complete the block.
@@ -70,21 +70,21 @@ def leading_eigenpairs(
       The default √eps leaves errors of eps·max|λ|²/gap in eigenvalues and √eps·max|λ|/gap in
       vectors.
     - `max_iterations`: static; maximum number of rounds, of two products each.
-    - `dtype`: float32 or float64; by default that of `start`, from which it may not differ, or the
-      default float dtype of JAX.
+    - `dtype`: float32 or float64. It must be the dtype of `start`, if `start` is given, which is
+      then the default. Otherwise, the default is the default float dtype of JAX.
 
-    **Returns** `Eigenpairs`: `values` `(k,)`, falling, `vectors` `(d, k)`, `residuals` `(k,)`,
-    `converged`, `iterations`. Magnitude does not count: −5 comes after 1.
+    **Returns** `Eigenpairs`: `values` `(k,)`, descending, `vectors` `(d, k)`, `residuals` `(k,)`,
+    `converged`, `iterations`. The order includes the sign: −5 comes after 1.
 
     **Numerics** a failure to converge is reported, not raised. NaN in a product makes all values
     NaN.
 
-    **Derivatives** none, as for `eigh`. The Rayleigh quotients vᵀ A v of the vectors, with v held
-    fixed, are the eigenvalues and have their derivative.
+    **Derivatives** none, as for `eigh`. To differentiate an eigenvalue, compute vᵀ A v with its
+    eigenvector v held fixed: this has the value and the derivative of the eigenvalue.
 
-    **Cost** each round takes two products with a block of b = k + `oversample` vectors and about
-    40 d b² operations, in memory for 8 blocks. If 3 b ≥ d, the operator is applied to the identity
-    and decomposed.
+    **Cost** each round takes two products with a block of b = k + `oversample` vectors,
+    about 40 d b² operations, and memory for 8 blocks. If 3 b ≥ d, the operator is applied to the
+    identity and decomposed.
 
     >>> import jax, jax.numpy as jnp
     >>> diagonal = jnp.arange(50.0)
@@ -123,11 +123,11 @@ def leading_eigenpairs(
 
 def _without_derivative(matvec: Callable[[Array], Array], example) -> Callable[[Array], Array]:
     """`matvec` with the arrays that it closes over, or that a `Partial` binds, made constant."""
-    if not isinstance(matvec, jax.tree_util.Partial):  # wrapped twice, its arrays would be static
+    if not isinstance(matvec, jax.tree_util.Partial):  # nested, its arrays would be static
         matvec = jax.tree_util.Partial(matvec)
     matvec = jax.tree.map(lax.stop_gradient, matvec)
     converted, closed_over = jax.closure_convert(matvec, example)
-    if not closed_over:  # the same function, which is compiled already
+    if not closed_over:  # keep the function that is already compiled
         return matvec
     closed_over = lax.stop_gradient(closed_over)
     return jax.tree_util.Partial(lambda v: converted(v, *closed_over))
@@ -181,7 +181,7 @@ def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iteration
 def _complement(spaces: list[Array], new: Float[Array, "d b"]) -> Float[Array, "d b"]:
     """An orthonormal basis of the part of `new` orthogonal to `spaces`.
 
-    For converged vectors that part is rounding; a second pass makes it orthogonal, too.
+    For converged vectors that part is rounding error; the second pass makes it orthogonal, too.
     """
     for _ in range(2):
         for q in spaces:

@@ -128,7 +128,7 @@ def absm_diagonal(a: ArrayLike) -> Float[Array, "*b d"]:
 def dominant_eigenpairs(
     a: ArrayLike, k: int
 ) -> tuple[Float[Array, "*b k"], Float[Array, "*b d k"]]:
-    """The k eigenvalues of largest magnitude, falling, and their eigenvectors, for plots.
+    """The k eigenvalues of largest magnitude, descending, and their eigenvectors, for plots.
 
     The entry of largest magnitude of each vector is positive. No derivative passes through.
     """
@@ -244,7 +244,7 @@ def leading_eigenspace(
     - `a`: `(..., d, d)`, symmetric.
     - `k`: static, 1 ≤ k ≤ d.
 
-    **Returns** G `(..., d, k)` by falling eigenvalue and P `(..., k, k)`, diagonal.
+    **Returns** G `(..., d, k)` by descending eigenvalue and P `(..., k, k)`, diagonal.
 
     **Derivatives** are those of the *subspace*: dG = G⊥ [(G⊥ᵀ da G)_ij / (w_j − w_i)] and
     dP = Gᵀ da G. The basis moves without turning inside its span. A result that does not depend on

@@ -135,7 +135,7 @@ def accuracy_curve(
 
     **Arguments**
 
-    - `counts`: `(m,)`, numbers of features, rising.
+    - `counts`: `(m,)`, numbers of features, ascending.
     - `accuracies`: `(m,)`, or `(runs, m)` for a band, for example one run per fold; or a mapping
       from methods to such arrays, for one curve each.
     - `baseline`: accuracy with all features, a horizontal line.
@@ -154,7 +154,7 @@ def accuracy_curve(
     """
     number = _figures.numbers(counts, "counts", ndim=1)
     if np.any(np.diff(number) <= 0) or number[0] <= 0:
-        raise _checks.fail("counts", "positive and rising", number)
+        raise _checks.fail("counts", "positive and ascending", number)
     curves = accuracies if isinstance(accuracies, Mapping) else {None: accuracies}
     if not curves:
         raise _checks.fail("accuracies", "of at least one method", curves)

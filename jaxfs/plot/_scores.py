@@ -39,7 +39,7 @@ def score_bars(
     - `num_shown`: maximum number of bars.
     - `selected`: indices of chosen features, which are blue; all others are grey.
     - `order`: indices of the features to show, the first at the top, such as those of a
-      `Selection`; by default all, by falling score, ties to the lowest index.
+      `Selection`; by default all, by descending score, ties to the lowest index.
     - `label`: meaning of the lengths; like all labels, in the notation of Matplotlib.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
@@ -179,7 +179,7 @@ def eigenvectors(
     """Plot the leading eigenvectors of ManiFeSt's operators: common and different structure.
 
     Eigenvectors of the mean M of two classes are in the upper row, those of their difference D in
-    the lower row, by falling magnitude of the eigenvalue λ. A positive λ(D) belongs to an
+    the lower row, by descending magnitude of the eigenvalue λ. A positive λ(D) belongs to an
     association that is stronger in the first class.
 
     **Arguments**

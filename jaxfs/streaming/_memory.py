@@ -1,21 +1,24 @@
-"""Free memory of this process, given the machine, the container and its limits; no JAX."""
+"""The memory that this process can still use. This module does not use JAX."""
 
 import math
 import os
 from pathlib import Path
 
-#: Files of control groups, of version 2 and 1, with the limit and the usage.
+#: Names of the files with the memory limit and the usage of a control group, by version.
 _VERSION_2 = "memory.max", "memory.current"
 _VERSION_1 = "memory.limit_in_bytes", "memory.usage_in_bytes"
 
 
 def free() -> float:
-    """The number of free bytes; infinite if it is not known."""
+    """Return the number of free bytes, or infinity if it is unknown.
+
+    This is the minimum over the machine, the container and the limits of the process.
+    """
     return min(_of_machine(), of_container(), _of_process())
 
 
 def _of_process() -> float:
-    """Bytes left of the limit of the address space (`ulimit -v`)."""
+    """Return the bytes that remain below the limit on the address space (`ulimit -v`)."""
     try:
         import resource
 
@@ -43,7 +46,10 @@ def _of_machine() -> float:
 def of_container(
     groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> float:
-    """Bytes left by control groups (Docker, Kubernetes, SLURM): the minimum up to their root."""
+    """Return the bytes that remain below the limits of control groups (Docker, Kubernetes, SLURM).
+
+    This is the minimum over the group of the process and all its parents.
+    """
     try:
         lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
     except (OSError, ValueError):
@@ -54,7 +60,7 @@ def of_container(
         if controllers and not first_version:
             continue
         top, files = (root / "memory", _VERSION_1) if first_version else (root, _VERSION_2)
-        # Inside a container the path may be that of the host. Then only the root exists.
+        # Inside a container, `path` may be a path of the host. Then only the root folder exists.
         group = top / path.strip("/")
         folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(top)]
         rest = min(rest, *(_rest(folder, *files) for folder in folders))
@@ -62,7 +68,7 @@ def of_container(
 
 
 def _rest(folder: Path, limit: str, used: str) -> float:
-    """Bytes left by one group. Its usage includes cached files, which can be dropped."""
+    """Return the bytes that remain in one group. Cached files can be dropped, and count as free."""
     try:
         most, now = (int((folder / name).read_text()) for name in (limit, used))
     except (OSError, ValueError):  # no such group, or the limit is `max`
@@ -77,6 +83,6 @@ def _rest(folder: Path, limit: str, used: str) -> float:
 
 
 def readable(number: float) -> str:
-    """A number of bytes with a unit, such as `1.5 MB`."""
+    """Return a number of bytes as text with a unit, such as `1.5 MB`."""
     power = min(4, max(0, int(math.log10(max(number, 1)) // 3)))
     return f"{number / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"

@@ -1,4 +1,4 @@
-"""Search for the best threshold stump under given weights, for `adaboost.py`.
+"""Search for the best decision stump under given weights, for `adaboost.py`.
 
 A cut of a feature divides the samples into those below a threshold θ and the others. Weights are
 whole numbers, so that all sums are exact and cuts that divide the samples alike are equally good.

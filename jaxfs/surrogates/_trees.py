@@ -22,7 +22,7 @@ class Rules(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """Samples in rising order of every feature, `order (n, p)`, and after which rows to cut.
+    """Samples in ascending order of every feature, `order (n, p)`, and after which rows to cut.
 
     `columns (p, n)` is x transposed, so that a feature is contiguous in memory.
     """

@@ -1,4 +1,4 @@
-"""AdaBoost of threshold stumps: a vote of rules `f_j ≥ θ`, over a chosen set of features.
+"""AdaBoost of decision stumps: a vote of rules `f_j ≥ θ`, over a chosen set of features.
 
 Every round t adds the stump that is best under the current weights w: a feature j, a threshold θ, a
 class for the samples below and one for those with f_j ≥ θ. With its error
@@ -65,7 +65,7 @@ def fit(
     features: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> Stumps:
-    """Fit AdaBoost with threshold stumps.
+    """Fit AdaBoost with decision stumps.
 
     **Arguments**
 
@@ -183,7 +183,7 @@ def quantiles(
     - `num_thresholds`: static, m.
     - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
-    **Returns** `(d, m)`, rising; NaN for a feature with NaN in a sample with weight.
+    **Returns** `(d, m)`, ascending; NaN for a feature with NaN in a sample with weight.
 
     >>> import jax.numpy as jnp
     >>> quantiles(jnp.arange(8.0)[:, None], 3).tolist()

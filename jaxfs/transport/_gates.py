@@ -1,4 +1,4 @@
-"""The soft choice of m among many scores: optimal transport onto two levels, in and out.
+"""Soft selection of the m largest scores, by optimal transport onto two levels, in and out.
 
 With two levels the plan of `transport` has one unknown, the threshold τ: p_i = σ((s_i − τ) / T),
 Σ_i p_i = m.
@@ -23,9 +23,9 @@ def gates(
     **Arguments**
 
     - `scores`: `(d,)`, finite where present.
-    - `m`: number of scores to choose; at least 1. If no more than m are present, all have 1.
+    - `m`: number of scores to choose; at least 1. If at most m are present, all have p_i = 1.
     - `temperature`: T > 0, traced or not.
-    - `present`: `(d,)`; absent scores have 0.
+    - `present`: `(d,)`; absent scores have p_i = 0.
 
     **Derivatives** in the scores and the temperature, by the implicit function theorem; 0 if every
     indicator is 0 or 1 to the last digit.

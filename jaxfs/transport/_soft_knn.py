@@ -43,7 +43,7 @@ def soft_knn(
       infinite distance are left out.
     - `k`: static; at least 1, less than the number of candidates.
     - `gamma`: γ > 0, the softness of the choice, for distances divided by `scale`; may be traced. A
-      concrete 0 gives the exact choice: indicators of a sort, ties by rising index, without
+      concrete 0 gives the exact choice: indicators of a sort, ties by ascending index, without
       derivative; it takes no `scale` and no `num_candidates`.
     - `scale`: positive, a number or `(rows,)`. By default the distance of rank k + 1 of each row.
     - `mask`: `(rows, candidates)`, false or 0 for candidates to leave out, such as the sample of

@@ -39,7 +39,7 @@ def of_this_process(a: np.ndarray, mesh: jax.sharding.Mesh) -> jax.Array:
 
 
 def answers(mesh: jax.sharding.Mesh) -> dict[str, np.ndarray]:
-    """Of the distributed functions, on a mesh with the axis "data"."""
+    """Results of the distributed functions on a mesh with the axis "data"."""
     p = problem()
     x1, x2 = p["x"][p["y"] == 0], p["x"][p["y"] == 1]
     key = jax.random.key(3)

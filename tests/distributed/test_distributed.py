@@ -333,7 +333,7 @@ def spread(x, mesh, *spec):
 
 
 def test_data_that_lie_on_the_mesh():
-    """Of explicit axes, inside and outside of the mesh that is in force."""
+    """Data on explicit mesh axes, inside and outside of `jax.set_mesh`."""
     mesh, p = mesh_of(2), problem()
     x, y = spread(p["x"], mesh, "data"), spread(p["y"], mesh, "data")
     got = distributed.sharded_gc_select(x, y, 3, num_classes=2, mesh=mesh, axis="data")

@@ -157,7 +157,7 @@ def test_divided_differences(fun, t, value):
 
 
 def test_mean_of_two_is_on_the_geodesic():
-    """Of one and three equal ones, so that the shape is that of the other tests."""
+    """One subspace and three equal ones, so that the shape is the same as in the other tests."""
     near = geodesic(A, B, 0.7)
     for i in range(3):
         out = mean(np.stack([A[i], *3 * [near[i]]]), np.ones(4))

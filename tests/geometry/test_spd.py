@@ -111,7 +111,7 @@ def test_commuting_matrices_in_closed_form(metric):
 
 @metrics
 def test_mean_of_two_is_on_the_geodesic(metric):
-    """Of one and four equal ones, so that the shape is that of the other tests."""
+    """One matrix and four equal ones, so that the shape is the same as in the other tests."""
     for i in range(3):
         mats = np.stack([A[i], *4 * [B[i]]])
         for t, weights in ((0.75, [1.0, 1.0, 0.5, 0.5, 1.0]), (0.5, [2.0, 0.5, 0.5, 0.5, 0.5])):
@@ -185,7 +185,7 @@ def test_equals_pyriemann(metric, theirs):
 
 
 def test_mean_of_far_apart_matrices():
-    """Of condition 1e6 each, in unrelated eigenbases; the constant step θ = 1 diverges here."""
+    """Each has condition 1e6 and a different eigenbasis; the constant step θ = 1 diverges here."""
     mats = spread_spd(5, D, 1e6)
     out = mean(mats, np.ones(5))
     assert out.converged

@@ -1,4 +1,4 @@
-"""The eigenvectors of a graph: against NumPy, beside padding, and where eigenvalues repeat."""
+"""The eigenvectors of a graph: against NumPy, with padding, and where eigenvalues repeat."""
 
 import functools
 

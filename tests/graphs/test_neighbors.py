@@ -238,7 +238,7 @@ def energies_oracle(x, s):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_energies_of_matrices_and_lists(dtype):
-    """Of directed graphs; and the quadratic form of the Laplacian of ½(S + Sᵀ)."""
+    """Energies of directed graphs, and the quadratic form of the Laplacian of ½(S + Sᵀ)."""
     x = (100 + rng(0).normal(size=(N, P))).astype(dtype)
     neighbors = graphs.nearest_neighbors(x, K + 1)
     s, indices = graphs.adaptive_weights(neighbors.squared_distances), neighbors.indices[:, :K]

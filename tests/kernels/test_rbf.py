@@ -272,7 +272,7 @@ QS = (0, 0.125, 5, 33.25, 50, 99.75, 100)
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_percentiles_equal_numpy(dtype):
-    """Of the same numbers in float64; instead of 0 the smallest positive one."""
+    """NumPy computes in float64; a percentile of 0 is replaced by the smallest positive number."""
     compute = jax.jit(lambda d2, q: kernels.bandwidth(d2, Percentile(q, 2.0)))
     for name, values in adversarial(dtype).items():
         if name == "denormal":

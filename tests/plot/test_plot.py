@@ -203,7 +203,7 @@ def test_names_are_literal_short_and_distinct():
         (lambda: plot.eigenvectors(operators(), ax=[1, 2]), r"ax must be an array of Axes, \(2"),
         (lambda: plot.rank_intervals([1, 2]), "stability must be a jaxfs.Stability, got list"),
         (lambda: plot.knn_graph(None, [[1.0]]), "graph must be a KNNGraph or DirichletResult"),
-        (lambda: plot.accuracy_curve([2, 1], [0.1, 0.2]), "counts must be positive and rising"),
+        (lambda: plot.accuracy_curve([2, 1], [0.1, 0.2]), "counts must be positive and ascending"),
         (lambda: plot.accuracy_curve([1, 2], {"m": [0.1]}), "accuracies of m must be"),
         (lambda: plot.heat_map([[np.inf]]), "values must be finite or NaN"),
     ],

@@ -180,9 +180,9 @@ def test_nan_is_passed_on(name):
 
 
 def lasso(x, y, number) -> np.ndarray:
-    """The first point of scikit-learn's path with so many coefficients, the last if there is none.
+    """The first point of scikit-learn's path with `number` coefficients, or the last point.
 
-    It leaves 1e-17 where a feature has left.
+    The path has values near 1e-17 for features that it has dropped.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

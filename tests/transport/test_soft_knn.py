@@ -30,7 +30,7 @@ def log_sum_exp(a, axis):
 
 
 def sinkhorn(e, k: int, gamma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Iterative Bregman projections until they stand still, at each γ of a falling sequence.
+    """Iterative Bregman projections until they stand still, at each γ of a decreasing sequence.
 
     The limit does not depend on where the iteration starts; from the answer at 2γ it comes sooner.
     """

@@ -1,7 +1,7 @@
 """The HTML report of a selection: one file that needs no network and runs no script.
 
-The template `report.html.jinja` decides what the page shows, and escapes it. Equal runs give equal
-bytes.
+The template `report.html.jinja` defines the content of the page and escapes it. The same run gives
+the same bytes.
 """
 
 import base64
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from matplotlib.figure import Figure
 
-#: Size in bytes above which a drawing is stored as pixels: browsers are slow on 10 000 lines.
+#: Size in bytes above which a drawing is stored as PNG: browsers draw 10 000 lines slowly.
 LARGEST_SVG = 400_000
 
 #: Control characters except tab and newline, and surrogates, which no encoding can represent.
@@ -42,9 +42,9 @@ class Picture(NamedTuple):
 
 
 def template() -> "Template":
-    """Return the template of the page, which lists its variables.
+    """Return the template of the page. Its first comment lists the variables.
 
-    It escapes markup and replaces control characters.
+    The template escapes markup and replaces control characters.
     """
     import jinja2
 
@@ -62,7 +62,7 @@ def template() -> "Template":
 
 
 def _visible(value: object) -> str:
-    # `translate` of escaped markup gives escaped markup again.
+    # `translate` keeps the type of its string, so that escaped markup stays marked as escaped.
     return (value if isinstance(value, str) else str(value)).translate(_REPLACED)
 
 
@@ -85,7 +85,7 @@ def picture(draw: Callable[..., Any], *arguments: Any, title: str, alt: str) -> 
 
 
 def _image(figure: "Figure", form: str) -> bytes:
-    # Without a date and with a fixed salt for its identifiers, equal pictures are equal bytes.
+    # Without a date, and with a fixed salt for identifiers, equal pictures have equal bytes.
     stored, metadata = io.BytesIO(), {"Date": None} if form == "svg" else {}
     with _figures.matplotlib().rc_context({"svg.hashsalt": "jaxfs"}):
         figure.savefig(stored, format=form, dpi=200, metadata=metadata)

@@ -1,4 +1,7 @@
-"""Readers of tables: a file becomes named columns of numbers, or a one-line error; no JAX."""
+"""Readers of tables: a file becomes named columns of numbers, or a one-line error.
+
+This folder does not use JAX.
+"""
 
 from jaxfs.cli.tables._columns import Refusal, TableError
 from jaxfs.cli.tables._table import Table, read_table

@@ -1,4 +1,4 @@
-"""Limits on the size of a table: decompressed bytes and free memory; no JAX.
+"""Limits on the size of a table: decompressed bytes and free memory.
 
 A few kilobytes can decompress to terabytes. Sizes are therefore checked before reading or, where a
 format does not state them, while reading.

@@ -1,6 +1,6 @@
-"""Binary tables: Parquet, `.npz`, `.mat` and `.h5ad`; no JAX.
+"""Readers of binary tables: Parquet, `.npz`, `.mat` and `.h5ad`.
 
-The libraries that read them are imported when they are needed. No file may run code: pickled
+The libraries that read them are imported when they are needed. A file cannot run code: pickled
 objects are refused.
 """
 
@@ -17,17 +17,17 @@ from jaxfs.cli.tables import _matlab
 from jaxfs.cli.tables._allowance import COPIES, Allowance
 from jaxfs.cli.tables._columns import EXACT, Columns, TableError, numbered, quote, valid
 
-#: The name that pandas gives in Parquet to an index without one.
+#: The column name that pandas writes to Parquet for an unnamed index.
 _INDEX = re.compile(r"__index_level_\d+__")
 #: Names of arrays that hold the names of the features.
 _NAMES = frozenset({"names", "feature_names", "columns", "var_names", "features"})
-#: Names of the array that holds the features, where a file has several matrices.
+#: Names of the matrix that holds the features, if a file has several matrices.
 _DATA = frozenset({"x", "data"})
 
 
 @contextlib.contextmanager
 def _without_stderr() -> Iterator[None]:
-    """Discard stderr, where polars prints the trace of a panic from any thread."""
+    """Discard stderr: if a thread of polars panics, it prints a trace there."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
@@ -39,7 +39,7 @@ def _without_stderr() -> Iterator[None]:
 
 
 def read_parquet(path: Path, allowed: Allowance) -> Columns:
-    """The columns of a Parquet file."""
+    """Return the columns of a Parquet file."""
     import polars as pl
 
     with valid("Parquet file"), _without_stderr():
@@ -61,13 +61,16 @@ def read_parquet(path: Path, allowed: Allowance) -> Columns:
     found = _from_arrays(frame.columns, arrays, allowed)
     if index:
         found.rows = rows
-        found.notes.append("the index that pandas stored names the rows and is not a feature")
+        found.notes.append("the stored pandas index is used as row names, not as a feature")
     return found
 
 
 def read_npz(path: Path, allowed: Allowance) -> Columns:
-    """The matrix of an `.npz`, or the one called `X` or `data`, and the vectors of its length."""
-    # NumPy leaves the file open if it is not an archive: it is closed here.
+    """Return the columns of an `.npz` file: those of its matrix, and vectors of the same length.
+
+    If there are several matrices, the one called `X` or `data` is read.
+    """
+    # NumPy does not close a file that is not an archive, so the file is opened and closed here.
     with (
         valid(".npz of plain arrays"),
         path.open("rb") as stream,
@@ -82,7 +85,7 @@ def read_npz(path: Path, allowed: Allowance) -> Columns:
 
 
 def read_mat(path: Path, allowed: Allowance) -> Columns:
-    """The columns of a MATLAB file up to version 7.2, under the rules for `.npz`."""
+    """Return the columns of a MATLAB file up to version 7.2, by the same rules as `read_npz`."""
     with valid("MATLAB file"):
         if _matlab.is_level_5(path):
             arrays = _matlab.read_level_5(path, allowed)
@@ -94,7 +97,7 @@ def read_mat(path: Path, allowed: Allowance) -> Columns:
 
 
 def read_h5ad(path: Path, allowed: Allowance) -> Columns:
-    """The matrix `X` of an annotated file with its variable names; `obs` may hold the target."""
+    """Return the columns of an AnnData file: `X`, and `obs`, which may hold the target."""
     import anndata
     import h5py  # type: ignore[import-not-found, unused-ignore]
 
@@ -118,7 +121,7 @@ def read_h5ad(path: Path, allowed: Allowance) -> Columns:
 
 
 def _dense(array: Any, allowed: Allowance) -> Any:
-    """A sparse matrix with its zeros, if there is memory for them; anything else unchanged."""
+    """Return a sparse matrix as a dense array, if memory allows; return anything else unchanged."""
     if not hasattr(array, "toarray"):
         return array
     n, d = array.shape
@@ -127,7 +130,7 @@ def _dense(array: Any, allowed: Allowance) -> Any:
 
 
 def _words(values: Iterable[Any]) -> np.ndarray:
-    """Words with `None` where one is missing, or NaN if all are."""
+    """Return strings, with `None` for missing values, or an array of NaN if all are missing."""
     words = np.array([None if value is None else str(value) for value in values], dtype=object)
     return words if any(word is not None for word in words) else np.full(len(words), np.nan)
 
@@ -141,9 +144,7 @@ def _from_named(arrays: dict[str, np.ndarray], allowed: Allowance) -> Columns:
         chosen = {name: a for name, a in chosen.items() if name.lower() in _DATA}
     if len(chosen) != 1:
         shapes = ", ".join(f"{quote(name)} {a.shape}" for name, a in list(arrays.items())[:6])
-        raise TableError(
-            f"one matrix, or one called X, is needed; the file holds {shapes or 'none'}"
-        )
+        raise TableError(f"the file must hold one matrix, or one called X, got {shapes or 'none'}")
     ((key, x),) = chosen.items()
     n, d = x.shape
     names, extra = None, {}
@@ -166,7 +167,7 @@ def _from_arrays(
     allowed: Allowance,
     num_candidates: int | None = None,
 ) -> Columns:
-    """Columns of arrays: real numbers as float64, any other type as words."""
+    """Return the columns from arrays: real numbers as float64, other types as strings."""
     if not arrays or not len(arrays[0]):
         raise TableError("the table is empty")
     allowed.check_matrix(len(arrays[0]), len(arrays))

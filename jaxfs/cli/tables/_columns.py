@@ -1,4 +1,4 @@
-"""Columns as the readers return them, the judgement of single cells, and error messages; no JAX.
+"""The columns that readers return, tests of single cells, and error messages.
 
 Every error is a `TableError` of one line. It names the column or the row, the count, and the fix.
 """
@@ -33,8 +33,8 @@ class TableError(Refusal):
 class Columns:
     """The columns of a file, before the target is known.
 
-    `arrays`: one `(n,)` array a column, float64 with NaN where a value is missing, or words of
-    dtype object with `None` there. Only the first `num_candidates` columns may be features; the
+    `arrays`: one `(n,)` array per column: float64 with NaN for missing values, or strings of
+    dtype object with `None` for them. Only the first `num_candidates` columns may be features; the
     others, such as further arrays of an `.npz`, may be the target. `named`: whether the names come
     from the file. `rows`: names of the rows. `inexact`: columns of integers that float64 rounds.
     `marks`: how missing values are written, by column.

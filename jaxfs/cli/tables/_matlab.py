@@ -1,8 +1,8 @@
-"""MATLAB files of level 5, as versions 5 to 7.2 write them; no JAX.
+"""Reader of MATLAB files of level 5, the format of MATLAB 5 to 7.2.
 
-SciPy's reader can crash the interpreter on a damaged file. This one reads numbers, words, cells of
-words and sparse matrices with operations that Python and NumPy check. It leaves out complex
-matrices, structures, objects and functions.
+SciPy's reader can crash the interpreter on a damaged file. This one uses only operations that
+Python and NumPy check. It reads numbers, strings, cell arrays of strings and sparse matrices, and
+skips complex matrices, structures, objects and functions.
 
 **Reference**: MathWorks, *MAT-File Format*.
 """
@@ -18,12 +18,12 @@ import numpy as np
 from jaxfs.cli.tables._allowance import PART, Allowance
 from jaxfs.cli.tables._columns import TableError
 
-#: Kinds of elements: those that hold other elements, and the types of those that hold data.
+#: Codes of the kinds of elements: containers, then data with their NumPy types or encodings.
 _MATRIX, _COMPRESSED = 14, 15
 _NUMBER_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"}
 _NUMBER_TYPES |= {12: "i8", 13: "u8"}
 _LETTERS = {4: "utf-16", 6: "utf-32", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
-#: Classes of matrices; the classes of numbers are consecutive.
+#: Codes of the classes of matrices; the numeric classes are consecutive.
 _CELL, _CHARACTER, _SPARSE, _FIRST_NUMBER, _LAST_NUMBER = 1, 4, 5, 6, 15
 _IS_LOGICAL, _IS_COMPLEX = 0x200, 0x800
 _HEADER = 128
@@ -32,18 +32,18 @@ _Elements = Iterator[tuple[int, memoryview]]
 
 
 def is_level_5(path: Path) -> bool:
-    """Whether a file is of level 5: files of level 4 have a zero among their first four bytes."""
+    """Return whether a file has level 5. Files of level 4 have a zero in their first four bytes."""
     with path.open("rb") as stream:
         return b"\0" not in stream.read(4)
 
 
 def read_level_5(path: Path, allowed: Allowance) -> dict[str, np.ndarray]:
-    """The arrays of a file by name. Damaged bytes can raise any exception."""
+    """Return the arrays of a file by name. A damaged file can raise any exception."""
     allowed.check(allowed.stored)
     data = path.read_bytes()
     order = {b"IM": "<", b"MI": ">"}.get(data[_HEADER - 2 : _HEADER])
     if order is None:
-        raise ValueError("the mark of its byte order is missing")
+        raise ValueError("the byte-order indicator is missing")
     if data[124:126] == struct.pack(f"{order}H", 0x200):
         raise TableError("the file is MATLAB 7.3: save it again with '-v7'")
     reader = _Reader(order, allowed)
@@ -67,7 +67,7 @@ def _inflated(body: memoryview) -> Iterator[bytes]:
         part = engine.decompress(rest, PART)
         rest = engine.unconsumed_tail
         if not part and not rest and not engine.eof:
-            raise EOFError("compressed data are cut off")
+            raise EOFError("compressed data are truncated")
         yield part
 
 
@@ -76,24 +76,27 @@ class _Reader:
         self._order, self._allowed = order, allowed
 
     def elements(self, data: memoryview) -> _Elements:
-        """Kind and content of each element: a tag of 8 bytes, the content, and padding."""
+        """Yield the kind and content of each element.
+
+        An element is a tag of 8 bytes, the content, and padding.
+        """
         at = 0
         while at < len(data):
             if at + 8 > len(data):
-                raise EOFError("an element is cut off")
+                raise EOFError("an element is truncated")
             kind, length = struct.unpack_from(f"{self._order}II", data, at)
             start = at + 8
-            if kind >> 16:  # a content of up to four bytes is part of the tag
+            if kind >> 16:  # content of up to four bytes is part of the tag
                 kind, length, start = kind & 0xFFFF, kind >> 16, at + 4
                 at += 8
             else:
                 at = start + length + (0 if kind == _COMPRESSED else -length % 8)
             if start + length > min(at, len(data)):
-                raise EOFError("an element is cut off")
+                raise EOFError("an element is truncated")
             yield kind, data[start : start + length]
 
     def matrix(self, body: memoryview) -> tuple[str, np.ndarray | None]:
-        """Name and value of a matrix; the value is `None` for what is left out."""
+        """Return the name and value of a matrix; the value is `None` if the class is skipped."""
         if not body:
             return "", np.zeros((0, 0))
         parts = self.elements(body)
@@ -102,7 +105,7 @@ class _Reader:
         name = bytes(next(parts)[1]).decode("latin-1")
         kind = flags & 0xFF
         if len(shape) < 2 or min(shape) < 0:
-            raise ValueError(f"a shape of {shape}")
+            raise ValueError(f"invalid shape {shape}")
         if flags & _IS_COMPLEX:
             return name, None
         if kind == _CELL:
@@ -117,11 +120,11 @@ class _Reader:
 
     def _numbers(self, kind: int, data: memoryview) -> np.ndarray:
         if kind not in _NUMBER_TYPES:
-            raise ValueError(f"data of kind {kind} where numbers should be")
+            raise ValueError(f"numbers expected, got data of kind {kind}")
         return np.frombuffer(data, f"{self._order}{_NUMBER_TYPES[kind]}")
 
     def _words(self, kind: int, data: memoryview, shape: tuple[int, ...]) -> np.ndarray:
-        """One word a row; the letters are stored by columns."""
+        """Return one string per row; the characters are stored column by column."""
         encoding = _LETTERS.get(kind, "latin-1")
         if encoding[-2:] in ("16", "32"):
             encoding += "-le" if self._order == "<" else "-be"
@@ -130,7 +133,7 @@ class _Reader:
         return np.array(["".join(row) for row in rows.tolist()], dtype=str)
 
     def _cells(self, parts: _Elements, shape: tuple[int, ...]) -> np.ndarray | None:
-        """The words of a cell array in which every cell holds at most one; otherwise `None`."""
+        """Return the strings of a cell array if every cell holds at most one, otherwise `None`."""
         found = [self.matrix(body)[1] for _, body in parts]
         if len(found) != math.prod(shape):
             raise ValueError(f"{len(found)} cells for a shape of {shape}")
@@ -149,7 +152,7 @@ class _Reader:
         number = int(starts[-1])
         columns = np.repeat(np.arange(d), np.diff(starts))
         if starts[0] != 0 or rows[:number].min(initial=0) < 0:
-            raise ValueError("positions of a sparse matrix below 0")
+            raise ValueError("a sparse matrix has negative positions")
         out = np.zeros(shape, values.dtype)
         out[rows[:number], columns] = values[:number]
         return out

@@ -1,4 +1,4 @@
-"""From a file to a matrix of features with names, or a one-line error; no JAX.
+"""From a file to a matrix of features with names, or a one-line error.
 
 Nothing is guessed that could change the answer. A column that is not numeric and a missing or
 infinite value are refused by name and count; a repeated name is noted.

@@ -1,4 +1,4 @@
-"""Delimited text files: chooses the options of the polars parser, judges the types; no JAX.
+"""Reader of delimited text files: chooses the options of the polars parser and the column types.
 
 Polars reads every cell as a string, and its behaviour on malformed text is undefined. The text is
 therefore brought into the form of RFC 4180 first, or refused.
@@ -192,9 +192,9 @@ def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
 
 
 def _set_arrays(cells: "pl.Series", columns: Columns, mark: str, decimal: str) -> None:
-    """Set the arrays: numbers where every cell is a number or missing, words otherwise.
+    """Set the arrays: numbers where every cell is a number or missing, strings otherwise.
 
-    Among words `none` is one of them, such as a treatment; among numbers it is a missing value.
+    In a column of strings, `none` is a value, such as a treatment; among numbers it is missing.
     """
     import polars as pl
 

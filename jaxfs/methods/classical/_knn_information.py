@@ -328,6 +328,6 @@ def _kth_distance_in_plane(
 
 
 def _insert(rising: tuple[Array, ...], new: Array) -> tuple[Array, ...]:
-    """The k smallest in rising order after a new value; larger ones move up."""
+    """The k smallest in ascending order after a new value; larger ones move up."""
     below = (new, *(jnp.maximum(new, r) for r in rising[:-1]))
     return tuple(map(jnp.minimum, rising, below))

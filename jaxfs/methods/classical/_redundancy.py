@@ -143,7 +143,7 @@ def fcbf_select(
 ) -> Selection:
     """Predominant features: more related to the class than to any feature chosen before (FCBF).
 
-    Features f are chosen by falling SU(f, Y), as long as it is at least `threshold`. Choosing f
+    Features f are chosen by descending SU(f, Y), as long as it is at least `threshold`. Choosing f
     removes every feature g with SU(f, g) ≥ SU(g, Y).
 
     **Arguments** those of `mrmr_select`, and `threshold` in [0, 1], which may be traced.

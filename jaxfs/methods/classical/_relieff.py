@@ -1,13 +1,13 @@
-"""ReliefF and RReliefF: features that differ between near samples of different targets.
+"""ReliefF and RReliefF: scores of features that differ between neighbours with different targets.
 
-Every sample R_i is visited. Samples are near by their Manhattan distance Σ_A diff(A, i, j), with
-features divided by their range: diff(A, i, j) = |x_iA − x_jA| / (max_A − min_A). With H the k
+Every sample R_i is visited. Its neighbours are nearest in the Manhattan distance Σ_A diff(A, i, j),
+with features divided by their range: diff(A, i, j) = |x_iA − x_jA| / (max_A − min_A). With H the k
 nearest samples of R_i's own class and M(c) those of another class c, P the priors and m samples,
 
     ReliefF:   W[A] = 1/m Σ_i [ Σ_{c ≠ y_i} P(c) / (1 − P(y_i)) · mean_{j ∈ M(c)} diff(A, i, j)
                                 − mean_{j ∈ H} diff(A, i, j) ]
 
-and with a numeric target τ, d(i, j) the influence of the k nearest samples of R_i,
+and, with a numeric target τ and the influence d(i, j) of the k nearest samples of R_i,
 
     RReliefF:  W[A] = N_dCdA / N_dC − (N_dA − N_dCdA) / (m − N_dC),
                N_dC = Σ_ij diff(τ, i, j) d(i, j), N_dA = Σ_ij diff(A, i, j) d(i, j),
@@ -29,7 +29,7 @@ from jaxfs.methods.classical._filters import classified, targeted
 
 #: Default number of neighbours (Kononenko 1994); fewer if a class has fewer samples.
 _NEIGHBORS = 10
-#: Maximum number of temporary entries and of rows in a default block; larger ones are no faster.
+#: Maximum number of temporary entries and of rows in a default block; larger is no faster.
 _MEMORY, _ROWS = 2**23, 128
 
 
@@ -42,7 +42,7 @@ def relieff_score(
     weights: ArrayLike | None = None,
     block_size: int | None = None,
 ) -> Float[Array, "d"]:
-    """ReliefF: how much more features differ between near samples of different classes than of one.
+    """ReliefF score: mean difference to neighbours of other classes, minus that to the own class.
 
     The docstring of this module, `_relieff.py`, has the formula.
 
@@ -52,23 +52,23 @@ def relieff_score(
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_classes`: static, C ≥ 2.
     - `num_neighbors`: k, static, in [1, n − 1]; every class must have more than k samples. By
-      default one less than the smallest class has, at most 10; min(10, n − 1) if labels or weights
-      are traced.
+      default one less than the size of the smallest class, at most 10; min(10, n − 1) if
+      labels or weights are traced.
     - `weights`: `(n,)`, nonnegative sample weights; zero leaves a sample out. A whole number w
       counts the sample w times: it is visited w times, counts w times in the priors and among the
       k neighbours of others, and has w − 1 copies of itself among its own neighbours. With
       fractional weights, the k nearest samples are used until their weights reach k.
-    - `block_size`: number of samples visited at a time; static. By default at most 128, and so that
-      the temporary memory stays near 2²³ entries. It changes speed and memory, not the result.
+    - `block_size`: number of samples visited at a time; static. The default is at most 128 and
+      keeps the temporary memory near 2²³ entries. It changes speed and memory, not the result.
 
     **Returns** `(d,)`, in [−1, 1]; 0 for a constant feature.
 
-    **Numerics** neighbours at equal distance are taken by rising index. Distances are exact to a
-    few eps, but ties in exact arithmetic may fall either way unless ranges are powers of two. A
-    class with fewer neighbours than k is an error if labels and weights are concrete. If they are
-    traced, the neighbours that exist are averaged, and a class without samples, or a sample with a
-    label out of range, is left out. NaN or infinity in a sample present makes all scores NaN,
-    because its distances affect all neighbours.
+    **Numerics** neighbours at equal distance are taken by ascending index. Distances are exact to a
+    few eps, but exact ties may be broken by rounding unless ranges are powers of two. A class with
+    fewer neighbours than k is an error if labels and weights are concrete. If they are traced, the
+    neighbours that exist are averaged, and a class without samples, or a sample with a label out of
+    range, is left out. NaN or infinity in a sample of positive weight makes all scores
+    NaN, because its distances affect all neighbours.
 
     **Derivatives** in `x`, with the neighbours held constant.
 
@@ -78,8 +78,8 @@ def relieff_score(
     **Reference** Kononenko 1994; Robnik-Šikonja and Kononenko 2003, Figure 2. The `skrebate`
     package (0.8) gives the same numbers for two classes of continuous features. For more classes it
     averages the misses of all classes equally and does not use the priors. It compares features of
-    at most ten values by equality, and if there are such features it raises differences of the
-    others above a standard deviation to 1.
+    at most ten values by equality. If there are such features, it also sets differences of other
+    features to 1 where they exceed a standard deviation.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (100, 4))
@@ -114,8 +114,8 @@ def rrelieff_score(
     - `num_neighbors`: k, static, in [1, n − 1]; by default one less than the number of samples, at
       most 10. The paper uses 70 with σ = 20.
     - `sigma`: σ, positive: the neighbour of rank r = 1 … k has the influence exp(−(r/σ)²), divided
-      by the sum over all k. `None` gives each 1/k. May be traced.
-    - `weights`, `block_size`: as in `relieff_score`; copies of a sample take up ranks.
+      by the sum over all k. `None` gives each neighbour 1/k. May be traced.
+    - `weights`, `block_size`: as in `relieff_score`; each copy of a sample has its own rank.
 
     **Returns** `(d,)`; 0 for a constant feature, and for all features if the target is constant.
 
@@ -145,7 +145,7 @@ def rrelieff_score(
 
 
 def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c: int = 1) -> int:
-    """Number of neighbours in every class, checked against the samples that are known."""
+    """Number of neighbours in every class, checked against the class sizes if they are known."""
     n = x.shape[0]
     if n < 2:
         raise _checks.fail("x", "(n, d) with n ≥ 2 samples", f"{x.shape}")
@@ -155,7 +155,7 @@ def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c:
     if _checks.is_traced(w) or (y is not None and _checks.is_traced(y)):
         return k
     codes = np.zeros(n, int) if y is None else np.asarray(y)
-    # A sample counts as its weight in neighbours, and as at least one.
+    # A sample of weight w counts as w neighbours, and as one if w is below 1.
     copies = np.where(np.asarray(w) > 0, np.maximum(np.asarray(w), 1), 0)
     counts = np.bincount(codes, weights=copies, minlength=c)
     least = int(np.argmin(counts))

@@ -1,7 +1,7 @@
-"""The paper's network as Equinox modules, and its training.
+"""The network of the paper on Dirichlet energy, as Equinox modules, and its training.
 
 m softmaxes f_j choose m features, and a Cholesky step makes them distinct. A soft k-NN graph s_ij
-of the samples is built in these features. Training lowers their energy
+of the samples is built in these features. Training minimises their energy on this graph,
 tr(X̂ᵀ L_S X̂) = ½ Σ s_ij e_ij, where
 
     F = [softmax((log w_j + g_j) / T)],   L Lᵀ = FᵀF + ε I,   F̂ = F L⁻ᵀ,   X̂ = X F̂.
@@ -39,7 +39,8 @@ class UniqueFeatureSelector(eqx.Module):
     `(d, m)`; a key adds Gumbel noise. `unique=False` omits the Cholesky step and its `epsilon`, as
     in the paper's ablation: the same feature can then be chosen twice.
 
-    The paper's ε I is relative to the mean of the diagonal of FᵀF, which falls with T.
+    The paper adds ε I. Here ε is relative to the mean diagonal entry of FᵀF, which decreases as T
+    grows.
     """
 
     logits: Float[Array, "d m"]
@@ -52,7 +53,7 @@ class UniqueFeatureSelector(eqx.Module):
             # Static: an array is not hashable, and NaN would compile again in every call.
             raise _checks.fail("epsilon", "a positive float", repr(self.epsilon))
         if not self.unique and self.epsilon != _EPSILON:
-            raise _checks.fail("epsilon", f"{_EPSILON}, its default, unless unique", self.epsilon)
+            raise _checks.fail("epsilon", f"the default {_EPSILON} if unique=False", self.epsilon)
 
     def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d m"]:
         f = self._softmaxes(temperature, key)
@@ -61,7 +62,7 @@ class UniqueFeatureSelector(eqx.Module):
     def project(
         self, x: ArrayLike, temperature: Scalar, *, key: Array | None = None
     ) -> Float[Array, "n m"]:
-        """X F̂, computed as (X F) L⁻ᵀ: cheaper where there are fewer samples than features."""
+        """X F̂, computed as (X F) L⁻ᵀ: cheaper if there are fewer samples than features."""
         f = self._softmaxes(temperature, key)
         chosen = matmul(_checks.real(x, "x", ndim=2), f)
         return divided_by_root(chosen, f, self.epsilon) if self.unique else chosen
@@ -84,7 +85,7 @@ class UniqueFeatureSelector(eqx.Module):
 def divided_by_root(
     a: Float[Array, "r m"], f: Float[Array, "d m"], epsilon: float
 ) -> Float[Array, "r m"]:
-    """A L⁻ᵀ, where L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1; S2 has this form)."""
+    """A L⁻ᵀ, where L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1, in the form of section S2)."""
     g = gram(f)
     ridge = epsilon * jnp.trace(g) / g.shape[0]
     root = cholesky(g + ridge * jnp.eye(g.shape[0], dtype=f.dtype))
@@ -92,7 +93,7 @@ def divided_by_root(
 
 
 class KNNGraph(NamedTuple):
-    """Neighbours of every sample, `(n, c)`, −1 for none, and their weights; rows sum to 1."""
+    """Neighbours of every sample, −1 where there is none, and their weights; rows sum to 1."""
 
     indices: Int[Array, "n c"]
     weights: Float[Array, "n c"]
@@ -103,7 +104,7 @@ class KNNGraphLearner(eqx.Module):
 
     A call with samples `(n, m)` returns a `KNNGraph` on their `num_candidates` nearest neighbours.
     With γ = 0 the k nearest are chosen exactly, and the derivative is that of eq. 9 with fixed
-    neighbours. `candidates` are lists to choose from instead, which saves the search.
+    neighbours. To skip the search, pass `candidates`, the lists to choose from.
     """
 
     num_neighbors: int = eqx.field(static=True, default=5)
@@ -130,7 +131,7 @@ class KNNGraphLearner(eqx.Module):
         return nearest_neighbors(lax.stop_gradient(x), number, mask=mask).indices
 
     def distances(self, x, *, candidates=None, mask=None) -> tuple[Array, Array]:
-        """Candidates and their squared distances, in rising order; infinite where there is none."""
+        """Candidates and their squared distances, ascending; infinite where there is none."""
         x, known = _cleared(x, mask)
         if candidates is None:
             candidates = self.candidates(x, mask)
@@ -145,7 +146,7 @@ class KNNGraphLearner(eqx.Module):
         return ordered(candidates), ordered(e)
 
     def weights(self, e: Float[Array, "n c"]) -> Float[Array, "n c"]:
-        """Weights of candidates with squared distances e in rising order."""
+        """Weights of candidates with squared distances e in ascending order."""
         k = self.num_neighbors
         if not _checks.is_traced(self.gamma) and float(self.gamma) == 0:
             s = adaptive_weights(e[:, : k + 1])
@@ -171,7 +172,7 @@ def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Floa
 
 
 def _cleared(x: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:
-    """Samples with padding set to 0, and whether those present are finite."""
+    """Samples with padding set to 0, and whether all samples present are finite."""
     x = _checks.real(x, "x", ndim=2)
     x = jnp.where(presence(mask, x.shape[0])[:, None], x, jnp.zeros_like(x))
     known = jnp.all(jnp.isfinite(x))
@@ -193,7 +194,10 @@ class DirichletSelector(eqx.Module):
         candidates: Int[Array, "n c"] | None = None,
         mask: ArrayLike | None = None,
     ) -> Float[Array, ""]:
-        """½ Σ s_ij e_ij / (n m), with e of X̂ = X F̂: 1 for features independent of the graph."""
+        """The energy ½ Σ s_ij e_ij / (n m), with the squared distances e of X̂ = X F̂.
+
+        It is 1 for features that are independent of the graph.
+        """
         x, known = _cleared(x, mask)
         chosen = self.selector.project(x, temperature, key=key)
         _, e = self.learner.distances(chosen, candidates=candidates, mask=mask)
@@ -208,19 +212,22 @@ class DirichletSelector(eqx.Module):
 
 
 def fit_network(task: Task, steps: Steps) -> Chosen:
-    """Train the paper's network from several keys; the smallest energy after rounding wins."""
+    """Train the network from several keys; keep the discrete selection with the smallest energy."""
     return _conclude(task, train(_descent, (task,), steps))
 
 
 def _keys(task: Task) -> tuple[Array, Array, Array]:
-    """A key for judging, and two for every restart."""
+    """A key for the final evaluation, and two for every restart."""
     keys = jax.random.split(task.key, task.plan.num_restarts + 1)
     restarts = jax.vmap(jax.random.split)(keys[1:])
     return keys[0], restarts[:, 0], restarts[:, 1]
 
 
 def _descent(task: Task) -> Descent:
-    """Minimise the energy of a part of the samples, which may be kept with its candidates."""
+    """The loss to minimise: the energy of a random part of the samples.
+
+    The part, with its candidates, may be kept for several steps.
+    """
     _, x, present, varied, plan = task
     gamma = 0.0 if plan.exact else plan.gamma
     learner = KNNGraphLearner(plan.num_neighbors, gamma, plan.num_candidates)

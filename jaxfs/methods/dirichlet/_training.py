@@ -187,7 +187,8 @@ class Descent(NamedTuple):
     """A loss to minimise by gradient descent, from several starts with a key each.
 
     The loss is `loss(parameters, kept, key, progress)`, with progress from 0 to 1. If `every` is
-    above 1, `look(parameters, key, progress)` computes `kept` every so many steps; else it is None.
+    above 1, `look(parameters, key, progress)` computes `kept` once in `every` steps. Otherwise,
+    `kept` is None.
     """
 
     optimizer: optax.GradientTransformation

@@ -32,18 +32,19 @@ from jaxfs.linalg import _frechet, absm, eigh, inv_sqrtm, leading_eigenspace
 from jaxfs.linalg._lapack import cholesky, solve_triangular
 from jaxfs.methods.manifest._shard import Shard
 
-#: Entries of a block of kernel rows: enough work for the processor, little memory.
+#: Number of entries in a block of kernel rows: large enough for speed, small enough for memory.
 BLOCK = 2**21
 
 #: A function from points to rows of a matrix.
 RowsOf = Callable[[Points], Float[Array, "p k"]]
 
-#: Number of blocks in which landmarks are drawn; more give slightly better ones and take longer.
+#: Number of blocks in which landmarks are drawn. More blocks take longer and give slightly better
+#: landmarks.
 PIVOT_BLOCKS = 10
 
 
 def widest_dtype() -> Any:
-    """float64 if JAX has it enabled: for small, ill-conditioned matrices."""
+    """float64 if JAX has it enabled, else float32; used for small, ill-conditioned matrices."""
     return jax.dtypes.canonicalize_dtype(jnp.float64)
 
 
@@ -67,8 +68,8 @@ def lazy_kernel(
 ) -> LazyKernel:
     """The kernel between the columns of `x`.
 
-    The points are taken relative to the mean of the columns `seen`, which is the same on all
-    devices, so that distances keep their digits.
+    The mean of the columns `seen` is subtracted from the points, so that distances lose no digits.
+    This mean is the same on all devices.
     """
     centre = mean_point(seen, weights, jnp.ones((seen.shape[0],), bool))
     points = points_about(jnp.matrix_transpose(x), weights, centre, shard.present)
@@ -129,7 +130,7 @@ def nystrom(kernel: LazyKernel, landmarks: Int[Array, "m"], rank: int) -> Float[
 def refined(kernel: LazyKernel, factor: Float[Array, "d k"]) -> Float[Array, "d k"]:
     """A better factor of K, from one pass over all of its rows."""
     points, shard = kernel.points, kernel.shard
-    # The result depends on the span of V alone, so that its basis may be a constant.
+    # The result depends only on the span of V, so its basis may be treated as a constant.
     triangle = lax.stop_gradient(shard.qr(factor)[1])
     v = solve_triangular(triangle.T, factor.T).T
 
@@ -150,7 +151,7 @@ def _lifted_inverse_root(core: Float[Array, "k k"]) -> Float[Array, "k k"]:
 
 
 def _blocks(points: Points, width: int, present: Bool[Array, "d"]) -> tuple[Points, Array]:
-    """Blocks of points whose kernel rows of `width` entries fit, and which are not padding."""
+    """Blocks of points with kernel rows of at most `BLOCK` entries, and of `present`."""
     d = points.level.shape[0]
     number = math.ceil(d / max(1, min(d, BLOCK // width)))
     size = math.ceil(d / number)  # blocks of equal size need little padding
@@ -163,7 +164,7 @@ def _blocks(points: Points, width: int, present: Bool[Array, "d"]) -> tuple[Poin
 
 
 def _blockwise(function: RowsOf, points: Points, width: int) -> Float[Array, "d k"]:
-    """`function(points)`, one block at a time; derivatives compute the blocks again."""
+    """`function(points)`, one block at a time; derivatives recompute the blocks."""
     blocks, present = _blocks(points, width, jnp.ones(points.level.shape, bool))
     if present.shape[0] == 1:
         return function(points)
@@ -232,7 +233,7 @@ def _core(shard, basis, factor, ridge):
     core = symmetrize(matmul(c, c.T)) + ridge.astype(c.dtype) * jnp.eye(c.shape[0], dtype=c.dtype)
     if shard.axis is None:
         return core
-    # If the rank is near d, the basis has directions of padding: both kernels are 1 there.
+    # If the rank is near d, the basis includes directions of padding, where both kernels are 1.
     outside = jnp.where(shard.present[:, None], 0.0, lax.stop_gradient(basis))
     return core + shard.sum(matmul(outside.T, outside)).astype(c.dtype)
 

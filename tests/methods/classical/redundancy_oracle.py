@@ -67,7 +67,7 @@ def cmim(x, y, size: int) -> list[int]:
 
 
 def mrmr(relevance, redundancy, size: int, scheme: str) -> list[int]:
-    """Of a vector of relevances and a matrix of redundancies; the floor is that of the package."""
+    """mRMR from a vector of relevances and a matrix of redundancies, with the package's floor."""
 
     def later(k, chosen):
         shared = np.array([redundancy[k, j] for j in chosen])

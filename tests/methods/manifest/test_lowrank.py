@@ -74,7 +74,7 @@ def test_landmarks_and_passes_approach_the_leading_eigenpairs(monkeypatch):
 
 
 def test_landmarks_are_distinct_and_reach_loners():
-    """Of 60 features 57 coincide nearly: the three others are among the first ten landmarks."""
+    """57 of 60 features nearly coincide; the other three are among the first ten landmarks."""
     x = 1e-3 * rng(0).normal(size=(4, 60))
     x[:, [7, 20, 41]] += np.eye(4, 3) * 5
     w = jnp.ones(4)
