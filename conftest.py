@@ -101,7 +101,7 @@ def pytest_runtest_teardown() -> None:
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
     _finished += 1
-    if _finished % 20 == 0 and _memory_maps() > 40_000:
+    if _finished % 20 == 0 and _memory_maps() > 50_000:
         jax.clear_caches()
 
 
