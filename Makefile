@@ -1,4 +1,4 @@
-# jaxfs: needs only make and Python >= 3.11. `make` lists the targets.
+# Needs only make and Python >= 3.11. `make` lists the targets.
 
 # The first Python on the PATH that is new enough; `make test PYTHON=/path/to/python` overrides.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -10,13 +10,13 @@ PY := $(VENV)/bin/python
 VENV_MIN := .venv-min
 VENV_LOCK := .venv-lock
 
-# XGBoost and the CUDA library it requires weigh 700 MB, and no test needs them yet.
+# XGBoost and the CUDA library that it requires take 700 MB, and no test needs them.
 EXTRAS := test,dev
 
 # Options for pytest: `make test ARGS=tests/kernels`, `make test ARGS="-k sqrtm -n 0"`.
 ARGS ?=
 
-# A file that an interrupted recipe left half written must not pass for a finished one.
+# Delete the half-written target of an interrupted recipe.
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-min check format docs bench lock clean .venv .venv-min
@@ -52,10 +52,10 @@ bench: $(VENV)/.stamp ## run every script of benchmarks/speed; JAXFS_DATA=DIR na
 	@set -e; for name in $(sort $(basename $(notdir $(wildcard benchmarks/speed/*.py)))); do \
 		echo "== benchmarks.speed.$$name"; $(PY) -m "benchmarks.speed.$$name"; done
 
-lock: ## write constraints.txt anew from the newest versions
+lock: ## rewrite constraints.txt with the newest versions
 	$(call create_venv,$(VENV_LOCK),--clear)
 	$(VENV_LOCK)/bin/python -m pip install --quiet '.[all,test,dev]'
-	@{ echo '# The exact versions that `make` installs and the tests ran with; `make lock` rewrites it.'; \
+	@{ echo '# The exact versions that `make` installs and that are tested; `make lock` rewrites this file.'; \
 		$(VENV_LOCK)/bin/python -m pip freeze --exclude jaxfs | grep -v -e ' @ ' -e '^-e'; \
 	} > constraints.txt.new
 	mv constraints.txt.new constraints.txt
@@ -81,11 +81,11 @@ $(VENV_MIN)/.stamp: pyproject.toml constraints-min.txt
 	$(VENV_MIN)/bin/python -m pip install --quiet -c constraints-min.txt -e '.[test]'
 	@touch $@
 
-# $(call create_venv,DIRECTORY[,OPTIONS]): an environment that already works is kept and updated.
+# $(call create_venv,DIRECTORY[,OPTIONS]) keeps and updates an environment that already works.
 define create_venv
 @"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	echo 'jaxfs needs Python >= 3.11; found $(or $(PYTHON),none on the PATH).' \
-	     'Name one with make PYTHON=/path/to/python' >&2; \
+	     'Set one with make PYTHON=/path/to/python' >&2; \
 	exit 1; }
 @test -z "$(2)" && $(1)/bin/python -m pip --version >/dev/null 2>&1 \
 	|| { echo 'building $(1) with $(PYTHON)'; "$(PYTHON)" -m venv --clear $(1); }

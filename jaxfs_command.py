@@ -1,7 +1,7 @@
-"""The entry of the `jaxfs` command, outside the package, which takes seconds to import.
+"""The entry point of the `jaxfs` command, outside the package, whose import takes seconds.
 
-Ctrl-C ends the command at once, whatever it is doing: while JAX is imported or a callback of C code
-runs, a `KeyboardInterrupt` would be printed, or swallowed.
+Ctrl-C must end the command at once, at any moment. While JAX is imported, or while C code runs a
+callback, a `KeyboardInterrupt` would print a traceback or be ignored.
 """
 
 import contextlib
@@ -11,9 +11,9 @@ import sys
 
 
 def _interrupted(*_: object) -> None:
-    """Remove what is half written, and leave."""
-    files = sys.modules.get("jaxfs.cli._files")
-    for path in list(getattr(files, "pending", ())):
+    """Remove temporary files and exit."""
+    output = sys.modules.get("jaxfs.cli._output")
+    for path in list(getattr(output, "pending", ())):
         with contextlib.suppress(OSError):
             os.unlink(path)
     os.write(2, b"interrupted\n")
@@ -22,7 +22,7 @@ def _interrupted(*_: object) -> None:
 
 def main() -> None:
     """Run the command line; exits with 0, 1, 2 or 130."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not told to ignore it
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # the caller may ignore it
         signal.signal(signal.SIGINT, _interrupted)
     from jaxfs.cli import main
 

@@ -1,6 +1,6 @@
-"""What the AdaBoost experiments share: MNIST's 4 and 9, and the errors of many boosted models.
+"""Shared code of the AdaBoost experiments: MNIST's 4 and 9, and the errors of many boosted models.
 
-The stumps are f_j ≥ 128 with both signs, T = 30 rounds, over the M pixels that a score puts first.
+The stumps are f_j ≥ 128 with both signs, for T = 30 rounds, over the M pixels with the best scores.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ def digits(part: str = "train") -> Digits:
 
 
 def draw(rng: np.random.Generator, y, counts: tuple[int, int]) -> np.ndarray:
-    """Indices of so many samples of class 0 and of class 1, the classes taking turns."""
+    """Indices of `counts` samples of class 0 and of class 1, with the classes alternating."""
     parts = [rng.permutation(np.flatnonzero(y == c))[:m] for c, m in enumerate(counts)]
     places = [(np.arange(m) + 0.5) / m for m in counts]
     return np.concatenate(parts)[np.argsort(np.concatenate(places), kind="stable")]
@@ -42,9 +42,9 @@ def draw(rng: np.random.Generator, y, counts: tuple[int, int]) -> np.ndarray:
 def errors(x, y, weights, train, orders, counts, test_x, test_y):
     """The balanced test error of every model, (combinations, numbers of features).
 
-    `train (b, n)` are rows of `x`, and `weights (b, n)` 0 for those that a model does not see;
-    `orders (b, k)` the k best pixels of each ranking; `counts (m,)` how many of them to use. One
-    call of `vmap` boosts all numbers of features of a ranking, and `lax.map` goes over rankings.
+    `train (b, n)` are rows of `x`. `weights (b, n)` are 0 for rows that a model does not see.
+    `orders (b, k)` are the k best pixels of each ranking, and `counts (m,)` the numbers of them to
+    use. `vmap` boosts all numbers of features of a ranking at once; `lax.map` loops over rankings.
     """
     sets = jnp.arange(orders.shape[1])[None] < counts[:, None]
 

@@ -1,4 +1,4 @@
-"""What the tables of clustering accuracies share: the counts of features, k-means, summaries."""
+"""Shared code of the tables of clustering accuracies: feature counts, k-means, summaries."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,15 +9,15 @@ from sklearn.cluster import KMeans
 
 from jaxfs import evaluate
 
-#: SSFS, section 5.1.
+#: Numbers of features in section 5.1 of the SSFS paper.
 FEATURE_COUNTS = (2, 5, 10, 20, 30, 40, 50, 100, 150, 200, 250, 300)
 NUM_RUNS = 20
-#: From here on a mean over counts is taken: fewer features say more of luck than of a ranking.
+#: Smallest count in the mean over counts: smaller counts depend more on luck than on the ranking.
 FEWEST = 10
 
 
 def standardized(x) -> np.ndarray:
-    """Features of mean 0 and variance 1; constant ones are 0."""
+    """Features scaled to mean 0 and variance 1; constant features become 0."""
     x = np.asarray(x, np.float64)
     x = x - x.mean(axis=0)
     deviation = x.std(axis=0)
@@ -25,23 +25,23 @@ def standardized(x) -> np.ndarray:
 
 
 def accuracies(x, y, order) -> np.ndarray:
-    """(counts, runs): k-means on the first 2, 5, 10 … features of `order`, z-scored."""
+    """Accuracies (counts, runs) of k-means on the first 2, 5, 10 … z-scored features."""
     return subset_accuracies(x, y, [order[:count] for count in FEATURE_COUNTS])
 
 
 def random_accuracies(x, y) -> np.ndarray:
-    """(counts, runs) of features drawn anew for every count, as the paper's baseline."""
+    """Accuracies (counts, runs) of random features, drawn separately for every count."""
     orders = [np.random.default_rng(c).permutation(x.shape[1]) for c in FEATURE_COUNTS]
     return subset_accuracies(x, y, [o[:c] for o, c in zip(orders, FEATURE_COUNTS, strict=True)])
 
 
 def all_accuracies(x, y) -> np.ndarray:
-    """(1, runs) of all features."""
+    """Accuracies (1, runs) of all features."""
     return subset_accuracies(x, y, [np.arange(x.shape[1])])
 
 
 def subset_accuracies(x, y, subsets: Sequence[np.ndarray]) -> np.ndarray:
-    """(subsets, runs): the accuracy of k-means, k the number of classes, seeds 0 … 19."""
+    """Accuracies (subsets, runs) of k-means, k the number of classes, with the seeds 0 … 19."""
     x, k = standardized(x), len(np.unique(y))
     clusters = [
         KMeans(k, n_init=1, random_state=run).fit_predict(x[:, chosen])
@@ -53,9 +53,9 @@ def subset_accuracies(x, y, subsets: Sequence[np.ndarray]) -> np.ndarray:
 
 
 class Summary(NamedTuple):
-    """In per cent: the best mean over runs, and the mean over runs and counts ≥ 10.
+    """The best mean over runs, and the mean over runs and counts ≥ 10, in per cent.
 
-    `mean_deviation` is that of the runs, each averaged over its counts.
+    `mean_deviation` is the standard deviation over runs, each averaged over its counts.
     """
 
     best: float
@@ -73,7 +73,7 @@ class Summary(NamedTuple):
 
 
 def summary(table: np.ndarray) -> Summary:
-    """Of accuracies (counts, runs), or (1, runs) where the features do not depend on a count."""
+    """Summary of accuracies (counts, runs); (1, runs) if the features do not depend on a count."""
     table = 100 * table
     i = int(np.argmax(table.mean(axis=1)))
     per_run = table.mean(axis=0)
@@ -89,7 +89,7 @@ def summary(table: np.ndarray) -> Summary:
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """(methods, sets) accuracies → mean rank of each method, 1 the best, ties shared."""
+    """Mean rank of each method from accuracies (methods, sets); 1 is best, ties share ranks."""
     above = (values[None] > values[:, None]).sum(axis=1)
     tied = (values[None] == values[:, None]).sum(axis=1)
     return (above + 0.5 * (tied + 1)).mean(axis=1)

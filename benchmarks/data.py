@@ -1,7 +1,7 @@
-"""The real data sets, from the folder that JAXFS_DATA names (by default `data/`).
+"""Readers of the real data sets, in the folder that JAXFS_DATA names (by default `data/`).
 
-`.mat` files with `X` and `Y` are those of the scikit-feature collection; `mnist/` holds the four
-IDX files of the MNIST site, gzipped.
+The `.mat` files with `X` and `Y` come from the scikit-feature collection. `mnist/` holds the four
+gzipped IDX files of the MNIST site.
 """
 
 import gzip
@@ -22,14 +22,14 @@ def folder() -> Path:
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, d) float64 and class codes 0 … C−1 of a `.mat` file."""
+    """`X (n, d)` in float64 and the class codes 0 … C−1 of a `.mat` file."""
     contents = loadmat(folder() / f"{name}.mat")
     codes = np.unique(np.ravel(contents["Y"]), return_inverse=True)[1]
     return np.asarray(contents["X"], np.float64), codes
 
 
 def mnist(part: str = "train") -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, 784), 0 … 255 as float64, and digits; `part` is `train` or `t10k`."""
+    """Images (n, 784) with values 0 … 255 in float64, and digits; `part` is `train` or `t10k`."""
     return (
         _idx(f"{part}-images-idx3-ubyte.gz").reshape(-1, 784).astype(np.float64),
         _idx(f"{part}-labels-idx1-ubyte.gz").astype(np.int64),

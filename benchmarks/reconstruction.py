@@ -1,4 +1,4 @@
-"""A network of one hidden layer that predicts all features from a few: how much those tell."""
+"""A network with one hidden layer that reconstructs all features from a few selected ones."""
 
 import functools
 
@@ -7,21 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-#: Batches and rate are those of scikit-learn's networks. So many epochs do no worse than more on
-#: colon and lung_small, where networks for few features learn the training samples by heart.
+#: Batch size and learning rate are those of scikit-learn's networks. More epochs are not better on
+#: colon and lung_small, where networks of few features overfit the training samples.
 BATCH, EPOCHS, LEARNING_RATE = 200, 100, 1e-3
 
 
 def rmse(train, test, chosen, units, hidden: int, seed: int) -> float:
-    """Root mean squared error on `test` of a network of ReLUs, trained by Adam on `train`.
+    """Root mean squared error on `test` of a ReLU network, trained by Adam on `train`.
 
-    `units (d,)` are those of the error: features are predicted in them, and read as they are.
+    `units (d,)` scale the features in the error; the inputs of the network are not scaled.
 
-    Where there are fewer samples than features, the outputs are coordinates in the span of the
-    training samples, which are as many numbers as samples: predictions that fit these lie there,
-    and a network for thousands of genes costs no more than one for tens. The basis is a random one,
-    so that outputs have about the same variance, as the features have. Adam on coordinates is
-    not Adam on features: compare methods, not numbers with those of others.
+    If there are fewer samples than features, the network predicts coordinates in the span of the
+    training samples, one number per sample. Predictions that fit the training samples lie in this
+    span, and a network for thousands of genes costs no more than one for tens. The basis is random,
+    so that all outputs have about the same variance, as the features have. Adam on coordinates
+    differs from Adam on features: compare methods with each other, not with published numbers.
     """
     (n, d), goal = train.shape, train * units
     basis = np.eye(d, dtype=train.dtype)
@@ -48,7 +48,7 @@ def _fit_predict(key, x, y, x_test, hidden: int):
     params = {
         "in": jax.nn.initializers.he_normal()(first, (m, hidden)),
         "bias": jnp.zeros(hidden),
-        "out": jnp.zeros((hidden, r)),  # or it starts from noise, and few samples leave it there
+        "out": jnp.zeros((hidden, r)),  # few samples cannot remove the noise of a random start
         "mean": jnp.zeros(r),
     }
     optimizer = optax.adam(LEARNING_RATE)

@@ -1,4 +1,4 @@
-"""What the comparisons share: labelled ManiFeSt, rivals with their settings, a classifier."""
+"""Shared code of the comparisons: ManiFeSt by labels, other methods and settings, classifiers."""
 
 import functools
 import warnings
@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 
 import jaxfs
 
-#: The grid of scales of the paper's appendix D.1, and of the neighbours of its rivals.
+#: The grids of appendix D.1 of the paper: bandwidth percentiles, and neighbours of other methods.
 PERCENTILES = (5.0, 10.0, 30.0, 50.0, 70.0, 90.0, 95.0)
 NEIGHBORS = (1, 3, 5, 10, 15, 20, 30, 50, 100)
 
@@ -22,13 +22,13 @@ Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def by_labels(x, y, **options):
-    """ManiFeSt of two labelled classes: classes as weights, so that any split has one shape."""
+    """ManiFeSt score of two labelled classes, as weights, so that all splits have one shape."""
     w1, w2 = (y == 0).astype(x.dtype), (y == 1).astype(x.dtype)
     return jaxfs.manifest_score(x, x, weights1=w1, weights2=w2, **options)
 
 
 def top(scores, k: int) -> np.ndarray:
-    """The k features of largest score, the best first."""
+    """The k features with the largest scores, best first."""
     scores = np.asarray(scores)
     if np.isnan(scores).any():
         raise ValueError("scores hold NaN")
@@ -36,7 +36,7 @@ def top(scores, k: int) -> np.ndarray:
 
 
 def svm(**options):
-    """An RBF-SVM of standardised features."""
+    """An RBF-SVM on standardised features."""
     return make_pipeline(StandardScaler(), SVC(**options))
 
 
@@ -44,14 +44,14 @@ GRID = {"svc__C": [1, 8, 64], "svc__gamma": [2.0**-8, 2.0**-6, 2.0**-4, 2.0**-2]
 
 
 def tuned_svm(grid: dict[str, list] = GRID):
-    """An RBF-SVM whose C and γ are chosen by 3-fold cross-validation of what it is fitted on."""
+    """An RBF-SVM with C and γ chosen by 3-fold cross-validation on its training data."""
     return GridSearchCV(svm(), grid, cv=3, n_jobs=-1)
 
 
 class QDA:
-    """Quadratic discriminant analysis of standardised features, 0.1 added to every variance.
+    """Quadratic discriminant analysis of standardised features, with 0.1 added to every variance.
 
-    scikit-learn's refuses classes in which the features hardly vary.
+    scikit-learn's version refuses classes in which the features hardly vary.
     """
 
     def fit(self, x, y):
@@ -75,7 +75,7 @@ class QDA:
 
 
 def anova(x, y) -> np.ndarray:
-    with warnings.catch_warnings(action="ignore"):  # constant features have no F
+    with warnings.catch_warnings(action="ignore"):  # for constant features F is undefined
         return np.nan_to_num(f_classif(x, y)[0])
 
 
@@ -92,17 +92,18 @@ def relieff(x, y, *, neighbors: int = 10) -> np.ndarray:
 
 
 def neighbor_grid(score: Callable, y, grid: Sequence[int] = NEIGHBORS) -> list[Score]:
-    """A rival for every number of neighbours that the smallest class allows."""
+    """The score for every number of neighbours that the smallest class allows."""
     fewest = np.bincount(y).min()
     return [functools.partial(score, neighbors=k) for k in grid if k < fewest]
 
 
 def tuned(scores: Sequence[Score], x, y, few, k: int, *, model=None, folds: int = 3) -> np.ndarray:
-    """The top k of the setting whose features classify the training samples best.
+    """The top k features of the setting whose features classify the training samples best.
 
-    `few` are the training samples that the scores may see; the classifier is cross-validated on all
-    of `x`, `y`, which is the training set. No test sample and no truth takes part. The features are
-    not chosen anew in the folds: the accuracies that are compared are optimistic, for all alike.
+    The scores see only the training samples `few`. The classifier is cross-validated on all of `x`
+    and `y`, the training set. Test samples and the true features are never used. The features are
+    not selected again in the folds, so that the compared accuracies are optimistic for all
+    settings.
     """
     tops = [top(score(x[few], y[few]), k) for score in scores]
     if len(tops) == 1:

@@ -1,4 +1,4 @@
-"""Timing on a shared machine: ratios in one run, best of several, compilation apart."""
+"""Timing on a shared machine: ratios within one run, best of several calls, without compilation."""
 
 import sys
 import time
@@ -9,9 +9,9 @@ import jax
 
 
 def best(*calls: Callable[[], Any], repeats: int = 5) -> list[float]:
-    """Best wall time of each call in seconds, after one call of each to compile.
+    """Best wall-clock time of each call in seconds, after one call of each to compile.
 
-    The calls take turns, so that a slow spell of the machine falls on all of them.
+    The calls alternate, so that a slow phase of the machine affects all of them.
     """
     for call in calls:
         jax.block_until_ready(call())
@@ -28,7 +28,7 @@ _missed: list[str] = []
 
 
 def verdict(value: float, bar: float) -> str:
-    """`1.23 (bar 1.30)`, with a mark where the bar is missed."""
+    """The text `1.23 (bar 1.30)`, with a mark if the value exceeds the bar."""
     text = f"{value:5.2f} (bar {bar:.2f}{'' if value <= bar else ', MISSED'})"
     if not value <= bar:  # NaN is a miss
         _missed.append(text)
@@ -36,7 +36,7 @@ def verdict(value: float, bar: float) -> str:
 
 
 def at_least(value: float, bar: float) -> str:
-    """`3.1 (bar ≥ 2.0)`, likewise."""
+    """The text `3.1 (bar ≥ 2.0)`, with a mark if the value is below the bar."""
     text = f"{value:.1f} (bar ≥ {bar:.1f}{'' if value >= bar else ', MISSED'})"
     if not value >= bar:
         _missed.append(text)

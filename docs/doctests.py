@@ -1,10 +1,10 @@
-"""Fence the doctests of docstrings, which Markdown would take for quotations of quotations."""
+"""Fence the doctests in docstrings: Markdown would read `>>>` as a nested quotation."""
 
 import re
 
 import griffe
 
-#: From a prompt to the blank line that ends its output.
+#: A doctest session, from its first prompt to the blank line after its output.
 _SESSION = re.compile(r"^>>> .*?(?=\n[ \t]*\n(?!>>>)|\Z)", re.MULTILINE | re.DOTALL)
 
 

@@ -1,7 +1,7 @@
-"""Which pixels tell a 4 from a 9? Rank them by ManiFeSt, look at them, and try them out.
+"""Rank the pixels that separate a 4 from a 9 by ManiFeSt, draw them and test them in a classifier.
 
-Prints the ten best of the 64 pixels of scikit-learn's digits and the accuracy a classifier reaches
-with them, and draws the score as a picture.
+Prints the ten best of the 64 pixels of scikit-learn's digits and the accuracy of a classifier that
+uses them, and draws the score of every pixel.
 """
 
 import argparse
@@ -30,10 +30,10 @@ NUM_RANDOM_DRAWS = 20
 
 @jax.jit
 def score(x: jax.Array, in_first: jax.Array, in_second: jax.Array) -> jax.Array:
-    """One number a feature, larger where the two classes differ more.
+    """One score per feature, larger where the two classes differ more.
 
-    Classes are weights: a sample of weight zero is as if absent, so the shapes are the same for
-    the whole data and for any part of it, and all share one compilation.
+    Classes are weights, and a sample of weight zero is ignored. The shapes are therefore the same
+    for all the data and for any part of it, and all calls share one compilation.
     """
     return jaxfs.manifest_score(
         x, x, weights1=in_first, weights2=in_second, bandwidth=jaxfs.Median(1.0), ridge=1e-2
@@ -41,7 +41,7 @@ def score(x: jax.Array, in_first: jax.Array, in_second: jax.Array) -> jax.Array:
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
-    """The two digits as float32 intensities in [0, 1], and which of the two each one is."""
+    """Images of the two digits as float32 intensities in [0, 1], and their class (0 or 1)."""
     x, y = load_digits(return_X_y=True)
     keep = np.isin(y, DIGITS)
     return (x[keep] / 16).astype(np.float32), (y[keep] == DIGITS[1]).astype(np.int32)
@@ -61,8 +61,8 @@ def accuracy(x: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) 
 def accuracies(x: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """Cross-validated accuracy of one classifier on chosen, random and all pixels.
 
-    The pixels are ranked anew in each fold, from its training images alone: the test images take no
-    part in choosing.
+    The pixels are ranked separately in each fold, from its training images only. Test images do
+    not influence the choice.
     """
     rng = np.random.default_rng(0)
     chosen, random, everything = [], [], []
@@ -103,7 +103,7 @@ def accuracy_table(results: dict[str, float]) -> Table:
 
 
 def draw(scores: np.ndarray, means: list[np.ndarray], path: Path) -> None:
-    """Both mean digits and the score of each pixel, the best ones numbered by rank."""
+    """Draw both mean digits and the score of each pixel, with the best pixels numbered by rank."""
     figure = Figure(figsize=(12, 4.2), layout="constrained")
     axes = figure.subplots(1, 3)
     for axis, mean, digit in zip(axes, means, DIGITS, strict=False):
@@ -119,7 +119,10 @@ def draw(scores: np.ndarray, means: list[np.ndarray], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "--output", type=Path, default=Path("demo.png"), help="the picture (default: %(default)s)"
+        "--output",
+        type=Path,
+        default=Path("demo.png"),
+        help="file of the picture (default: %(default)s)",
     )
     output: Path = parser.parse_args().output
 
@@ -131,7 +134,7 @@ def main() -> None:
     console.print(ranking_table(scores, order, means))
     console.print(accuracy_table(accuracies(x, y)))
     draw(scores, means, output)
-    console.print(f"The picture is in {output.resolve()}", soft_wrap=True)
+    console.print(f"Picture written to {output.resolve()}", soft_wrap=True)
 
 
 if __name__ == "__main__":

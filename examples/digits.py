@@ -1,7 +1,8 @@
-"""What ManiFeSt sees in two digits: the paper's illustration, on scikit-learn's digits.
+"""Draw the operators of ManiFeSt for two digits, as the paper illustrates them.
 
-Each digit gives a kernel between pixels. The leading eigenvectors of their mean M show what both
-digits share, those of their difference D what tells them apart; the score gathers all of D.
+Each digit defines a kernel between pixels. The leading eigenvectors of the mean M of the kernels
+show the structure that both digits share. Those of the difference D show where the digits differ.
+The score combines all eigenvectors of D.
 """
 
 import argparse
@@ -20,7 +21,7 @@ NUM_SHOWN = 10
 
 
 def load(digit: int) -> np.ndarray:
-    """The images of one digit, (n, 64), intensities in [0, 1]."""
+    """Images (n, 64) of one digit, with intensities in [0, 1]."""
     x, y = load_digits(return_X_y=True)
     return (x[y == digit] / 16).astype(np.float32)
 
@@ -52,19 +53,24 @@ def draw(x1: np.ndarray, x2: np.ndarray, names: tuple[int, int], path: Path) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("digits", type=int, nargs="*", default=[4, 9], help="two (default: 4 9)")
     parser.add_argument(
-        "--output", type=Path, default=Path("digits.png"), help="the picture (default: %(default)s)"
+        "digits", type=int, nargs="*", default=[4, 9], help="two digits (default: 4 9)"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("digits.png"),
+        help="file of the picture (default: %(default)s)",
     )
     arguments = parser.parse_args()
     if len(arguments.digits) != 2 or not set(arguments.digits) <= set(range(10)):
-        parser.error(f"two digits from 0 to 9, got {arguments.digits}")
+        parser.error(f"digits must be two numbers from 0 to 9, got {arguments.digits}")
     first, second = arguments.digits
 
     scores = draw(load(first), load(second), (first, second), arguments.output)
     print(f"The {NUM_SHOWN} pixels in which {first} and {second} differ most (row, column):")
     print(" ".join(str(divmod(int(p), SIDE)) for p in np.argsort(-scores)[:NUM_SHOWN]))
-    print(f"The picture is in {arguments.output.resolve()}")
+    print(f"Picture written to {arguments.output.resolve()}")
 
 
 if __name__ == "__main__":

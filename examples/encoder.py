@@ -1,9 +1,10 @@
-"""Learn features with a network: train an Equinox encoder through the ManiFeSt score.
+"""Train an Equinox network through the ManiFeSt score, so that it learns features.
 
-Two hidden sources rise together in one class and against each other in the other. Thirty sensors
-record mixtures of all sources, but none of both these two: each sensor alone has one distribution,
-whatever the class, and no score of single sensors can see a difference. The encoder learns the few
-mixtures of sensors whose associations differ most, by gradient ascent on the sum of their scores.
+Two hidden sources are positively correlated in one class and negatively in the other. Thirty
+sensors record mixtures of all sources, but no sensor records both of these two. Each sensor
+therefore has the same distribution in both classes, and no score of single sensors can find a
+difference. The encoder learns the mixtures of sensors whose associations differ most, by gradient
+ascent on the sum of their scores.
 """
 
 import argparse
@@ -21,11 +22,11 @@ from sklearn.svm import SVC
 import jaxfs
 
 NUM_SENSORS, NUM_SOURCES, NUM_FEATURES = 30, 10, 4
-NUM_TRAIN, NUM_TEST = 150, 2000  # of each class
+NUM_TRAIN, NUM_TEST = 150, 2000  # per class
 
 
 def draw(generator: np.random.Generator, mixing: np.ndarray, sign: float, n: int) -> np.ndarray:
-    """Samples of one class, (n, sensors)."""
+    """Samples (n, sensors) of one class."""
     sources = generator.normal(size=(n, NUM_SOURCES))
     sources[:, 1] = sign * sources[:, 0] + 0.3 * sources[:, 1]
     noise = 0.1 * generator.normal(size=(n, NUM_SENSORS))
@@ -33,7 +34,7 @@ def draw(generator: np.random.Generator, mixing: np.ndarray, sign: float, n: int
 
 
 class Encoder(eqx.Module):
-    """Sensors to a few features: one linear layer."""
+    """One linear layer from the sensors to a few features."""
 
     layer: eqx.nn.Linear
 
@@ -45,7 +46,7 @@ class Encoder(eqx.Module):
 
 
 def scores(encoder: Encoder, x1: jax.Array, x2: jax.Array) -> jax.Array:
-    """The ManiFeSt scores of the encoded features, both classes in the same units."""
+    """ManiFeSt scores of the encoded features, with both classes standardised together."""
     z1, z2 = encoder(x1), encoder(x2)
     z = jnp.concat([z1, z2])
     centre, scale = z.mean(axis=0)[None], z.std(axis=0)[None]
@@ -72,14 +73,16 @@ def train(
 
 
 def accuracy(train_x, train_y, test_x, test_y) -> float:
-    """Of an RBF-SVM, on samples that nothing was trained on."""
+    """Accuracy of an RBF-SVM on test samples."""
     model = make_pipeline(StandardScaler(), SVC())
     return float(model.fit(train_x, train_y).score(test_x, test_y))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--steps", type=int, default=400, help="of training (default: %(default)s)")
+    parser.add_argument(
+        "--steps", type=int, default=400, help="training steps (default: %(default)s)"
+    )
     steps: int = parser.parse_args().steps
 
     generator = np.random.default_rng(0)

@@ -1,8 +1,8 @@
-"""Does selecting features help? ManiFeSt in a scikit-learn pipeline, searched by cross-validation.
+"""ManiFeSt in a scikit-learn pipeline, tuned by cross-validation and compared with all features.
 
 The bandwidth percentile and the number of features are chosen on the training part of every outer
-fold, and compared with all features on the part that was not seen: the breast-cancer data of
-scikit-learn, 569 tumours and 30 measurements.
+fold. The test part compares the result with all features. The data are the breast-cancer data of
+scikit-learn: 569 tumours and 30 measurements.
 """
 
 import argparse
@@ -24,7 +24,9 @@ GRID = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--folds", type=int, default=5, help="outer and inner (default: 5)")
+    parser.add_argument(
+        "--folds", type=int, default=5, help="number of outer and of inner folds (default: 5)"
+    )
     number = parser.parse_args().folds
 
     def folds(seed: int) -> StratifiedKFold:
@@ -49,11 +51,11 @@ def main() -> None:
     elif change.mean() < -2 * doubt:
         print("Selection does worse than all features.")
     else:
-        print("Selection neither improves nor harms beyond doubt.")
+        print("Selection makes no significant difference.")
 
     best = search.fit(data.data, data.target).best_estimator_[1]
-    print(f"chosen on all samples: {search.best_params_}")
-    print(f"the features: {', '.join(best.get_feature_names_out(data.feature_names))}")
+    print(f"parameters chosen on all samples: {search.best_params_}")
+    print(f"selected features: {', '.join(best.get_feature_names_out(data.feature_names))}")
 
 
 if __name__ == "__main__":

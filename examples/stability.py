@@ -1,11 +1,11 @@
-"""How much do chosen features depend on the samples? ManiFeSt beside ReliefF and ANOVA.
+"""Compare how stable the selections of ManiFeSt, ReliefF and ANOVA are.
 
-Each score sees random parts of the samples, the classes in proportion, and puts its features in
-order anew. Nogueira's stability is 1 if the first ones are always the same and 0 if they might as
-well be drawn by lot; a feature's frequency is how often it is among them.
+Each score ranks the features on random subsamples, stratified by class. Nogueira's stability is 1
+if the best features are always the same, and 0 if they agree no more than by chance. The frequency
+of a feature is the share of subsamples in which it is among the best.
 
-The data are the gene expressions of Prostate-GE, if JAXFS_DATA names a folder with
-`Prostate-GE.mat` of the scikit-feature collection, and otherwise scikit-learn's breast cancer data.
+The data are the gene expressions of Prostate-GE if JAXFS_DATA names a folder with `Prostate-GE.mat`
+of the scikit-feature collection, and otherwise scikit-learn's breast cancer data.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Data(NamedTuple):
 
 
 def manifest(x: jax.Array, y: jax.Array, weights: jax.Array) -> jax.Array:
-    """Classes are weights, and so are parts of the samples."""
+    """ManiFeSt score; both the classes and the subsample are given by weights."""
     first, second = (jnp.where(y == c, weights, 0) for c in (0, 1))
     return jaxfs.manifest_score(x, x, weights1=first, weights2=second)
 
@@ -58,13 +58,15 @@ SCORES = {"ManiFeSt": manifest, "ReliefF": relieff, "ANOVA": anova}
 
 
 def prostate(path: Path) -> Data:
-    """102 samples; of the 5966 genes those that vary most, which looks at no label."""
+    """102 samples and the genes of largest variance among 5966, chosen without labels."""
     contents = loadmat(path)
     y = np.unique(np.ravel(contents["Y"]), return_inverse=True)[1].astype(np.int32)
     x = np.asarray(contents["X"], np.float32)
     genes = np.sort(np.argsort(-x.var(axis=0))[:NUM_GENES])
     names = [f"gene {gene}" for gene in genes]
-    return Data(f"Prostate-GE, the {NUM_GENES} genes of most variance", x[:, genes], y, names, 20)
+    return Data(
+        f"Prostate-GE, the {NUM_GENES} genes of largest variance", x[:, genes], y, names, 20
+    )
 
 
 def breast_cancer() -> Data:
@@ -113,10 +115,10 @@ def draw(data: Data, results: dict[str, jaxfs.Stability], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--embedded", action="store_true", help="always use the breast cancer data")
     parser.add_argument(
-        "--embedded", action="store_true", help="take the breast cancer data in any case"
+        "--output", type=Path, help="file for a picture of the ranks (default: none)"
     )
-    parser.add_argument("--output", type=Path, help="a picture of the ranks (default: none)")
     arguments = parser.parse_args()
     data = load(arguments.embedded)
     results = {

@@ -11,7 +11,8 @@ from jaxfs import (
     surrogates,
     transport,
 )
-from jaxfs._types import Median, Percentile, Selection
+from jaxfs._types import Selection
+from jaxfs.kernels._rbf import Median, Percentile
 from jaxfs.methods.classical import (
     anova_score,
     cfs_select,
@@ -63,70 +64,28 @@ from jaxfs.surrogates import adaboost
 from jaxfs.transport import SoftKNN, soft_knn
 
 __version__ = "0.1.0"
+# fmt: off
 __all__ = [
-    "Coverage",
-    "DirichletResult",
-    "DirichletSelector",
-    "Energy",
-    "FeatureGates",
-    "KNNGraph",
-    "KNNGraphLearner",
-    "Leading",
-    "ManifestOperators",
-    "Median",
-    "Network",
-    "Percentile",
-    "Predictable",
-    "Selection",
-    "SoftKNN",
-    "SSFSResult",
-    "Stability",
-    "Stable",
-    "UniqueFeatureSelector",
-    "adaboost",
-    "anova_score",
-    "cca_select",
-    "cfs_select",
-    "chi2_score",
-    "cmim_select",
-    "combine_scores",
-    "distributed",
-    "evaluate",
-    "f_regression_score",
-    "fcbf_select",
-    "fisher_score",
-    "fit_dirichlet_selector",
-    "gc_objective",
-    "gc_select",
-    "geometry",
-    "gini_score",
-    "gkl_objective",
-    "gkl_select",
-    "graphs",
-    "jmi_select",
-    "kernels",
-    "laplacian_score",
-    "linalg",
-    "manifest_cost",
-    "manifest_from_kernels",
-    "manifest_lowrank_score",
-    "manifest_multiclass_score",
-    "manifest_operators",
-    "manifest_score",
-    "mcfs_score",
-    "mrmr_select",
-    "mutual_information_regression_score",
-    "mutual_information_score",
-    "pearson_score",
-    "relieff_score",
-    "rrelieff_score",
-    "soft_knn",
-    "spec_score",
-    "ssfs",
-    "stability",
-    "streaming",
-    "surrogates",
-    "t_score",
-    "transport",
-    "variance_score",
+    # ManiFeSt
+    "manifest_score", "manifest_multiclass_score", "manifest_lowrank_score",
+    "manifest_from_kernels", "manifest_operators", "manifest_cost", "ManifestOperators",
+    "Median", "Percentile",
+    # Features that are informative together
+    "gc_select", "gkl_select", "cca_select", "gc_objective", "gkl_objective", "mrmr_select",
+    "cfs_select", "fcbf_select", "jmi_select", "cmim_select", "Selection",
+    # Without labels
+    "ssfs", "SSFSResult", "Stable", "Predictable", "Leading", "fit_dirichlet_selector",
+    "DirichletResult", "DirichletSelector", "Coverage", "Energy", "Network", "FeatureGates",
+    "UniqueFeatureSelector", "KNNGraphLearner", "KNNGraph", "soft_knn", "SoftKNN",
+    "laplacian_score", "mcfs_score", "spec_score", "variance_score",
+    # Filters
+    "relieff_score", "rrelieff_score", "anova_score", "fisher_score", "t_score",
+    "pearson_score", "f_regression_score", "gini_score", "chi2_score",
+    "mutual_information_score", "mutual_information_regression_score",
+    # Around any score
+    "combine_scores", "stability", "Stability",
+    # Modules
+    "adaboost", "distributed", "evaluate", "geometry", "graphs", "kernels", "linalg",
+    "streaming", "surrogates", "transport",
 ]
+# fmt: on

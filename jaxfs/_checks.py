@@ -1,48 +1,66 @@
-"""Validation at the public boundary, and its messages; no arithmetic.
+"""Validation of arguments at the public boundary, and its error messages; no arithmetic.
 
-Static mistakes (shape, dtype, unknown option) raise `ValueError` at trace time. Values are checked
-when they are concrete and let through when they are traced. Every message names the argument, what
-was expected and what came.
+Static errors (shape, dtype, unknown option) raise `ValueError` at trace time. Values are checked
+when they are concrete and pass when they are traced. Every message names the argument, the
+expectation and the value received.
 """
 
 import math
 import operator
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src import xla_bridge
+from jaxtyping import Array, Bool
 
 
 def fail(name: str, expected: str, got: Any) -> ValueError:
-    """The one form of message: `name must be expected, got value`."""
+    """A `ValueError` with the message "`name` must be `expected`, got `got`"."""
     return ValueError(f"{name} must be {expected}, got {got}")
 
 
-def is_traced(x: Any) -> bool:
-    """Whether the value of `x` is unknown here, so that only its shape and dtype can be checked.
+def listed(items: Iterable[str], limit: int = 5) -> str:
+    """The first few items and the number of the others.
 
-    It is if traced, and if parts of it are on other hosts.
+    >>> listed("abcdefg", limit=3)
+    'a, b, c and 4 more'
     """
-    if isinstance(x, jax.core.Tracer):
-        return True
-    return isinstance(x, jax.Array) and not x.is_fully_addressable
+    items = list(items)
+    more = len(items) - limit
+    return ", ".join(items[:limit]) + (f" and {more} more" if more > 0 else "")
+
+
+def is_traced(x: Any) -> bool:
+    """Whether the values of `x` are unknown: it is traced, or parts of it are on other hosts.
+
+    Only shape and dtype can then be checked.
+    """
+    return isinstance(x, jax.core.Tracer) or (
+        isinstance(x, jax.Array) and not x.is_fully_addressable
+    )
 
 
 def array(x: Any, name: str, dtype: Any = None) -> jax.Array:
-    """`x` as a JAX array: NumPy, JAX, lists of numbers, and whatever speaks DLPack.
+    """`x` as a JAX array; accepts NumPy and JAX arrays, lists of numbers, and DLPack arrays.
 
-    In `dtype`, or by default in its own, of which JAX without x64 has the 32-bit kind. JAX would
-    wrap integers and overflow without a word; here numbers that do not fit are refused.
+    The dtype is `dtype`, or by default that of `x`, which JAX without x64 narrows to 32 bits. JAX
+    silently wraps integers and overflows floats; this function refuses numbers that do not fit.
     """
     x = numpy_or_jax(x, name)
-    return _cast(x, jax.dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype, name)
+    dtype = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype)
+    if not is_traced(x):
+        fits(x, dtype, name)
+    if isinstance(x, jax.Array):
+        return x if x.dtype == dtype else x.astype(dtype)
+    return jnp.asarray(x.astype(dtype, copy=False))
 
 
 def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
-    """`x` before JAX narrows it to 32 bits."""
+    """`x` as a NumPy or JAX array of real numbers, before JAX narrows it to 32 bits."""
     refuse_forked()
     if isinstance(x, jax.Array):
         if not any(jnp.issubdtype(x.dtype, k) for k in (jnp.floating, jnp.integer, jnp.bool_)):
@@ -63,7 +81,7 @@ def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
 
 
 def unmasked(x: Any, name: str) -> None:
-    """Refuse masked arrays, also in a list: NumPy would read what lies under the mask."""
+    """Refuse masked arrays, also in a list: NumPy would read the values under the mask."""
     parts = (x, *x) if isinstance(x, (list, tuple)) else (x,)
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
         hint = "use .filled(value), or drop the rows or columns with masked values"
@@ -84,29 +102,20 @@ def _to_numpy(x: Any, name: str) -> np.ndarray:
         raise fail(name, "a rectangular array of real numbers", type(x).__name__) from error
 
 
-def _cast(x: jax.Array | np.ndarray, dtype: Any, name: str) -> jax.Array:
-    dtype = np.dtype(dtype)
-    if not is_traced(x):
-        fits(x, dtype, name)
-    if isinstance(x, jax.Array):
-        return x if x.dtype == dtype else x.astype(dtype)
-    return jnp.asarray(x.astype(dtype, copy=False))
-
-
 def fits(x: jax.Array | np.ndarray, dtype: np.dtype, name: str) -> None:
-    """Refuse concrete numbers that become infinite, or others, or columns of zeros in `dtype`."""
+    """Refuse numbers that `dtype` cannot hold: they would overflow, wrap, or vanish as a column."""
     if x.dtype.itemsize <= dtype.itemsize or dtype.kind not in "fiu" or 0 in x.shape:
         return
     values = np.atleast_1d(np.asarray(x))
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         wrong = (values < limits.min) | (values > limits.max)
-        hint = "JAX has 64-bit integers with jax_enable_x64 only"
+        hint = "JAX has 64-bit integers only with jax_enable_x64"
     elif values.dtype.kind == "f":
         with np.errstate(over="ignore", under="ignore"):
             narrow = values.astype(dtype)
         wrong = np.isinf(narrow) != np.isinf(values)
-        # Small numbers next to larger ones are rounded to 0; a column of them would be lost.
+        # Small numbers next to larger ones may round to 0, but a whole column must not.
         wrong |= np.any(values != 0, axis=0) & ~np.any(narrow != 0, axis=0) & (values != 0)
         hint = "rescale it, or compute in float64 with jax_enable_x64"
     else:
@@ -116,11 +125,10 @@ def fits(x: jax.Array | np.ndarray, dtype: np.dtype, name: str) -> None:
 
 
 def real(x: Any, name: str, *, ndim: int | None = None) -> jax.Array:
-    """Data: float32 or float64 as it is; integers and booleans in JAX's default float dtype."""
+    """Data in float32 or float64; integers and booleans are cast to JAX's default float dtype."""
     x = numpy_or_jax(x, name)
-    if x.dtype == jnp.bool_ or jnp.issubdtype(x.dtype, jnp.integer):
-        x = array(x, name, jnp.result_type(float))
-    x = _floating(x, name)
+    whole = x.dtype == jnp.bool_ or jnp.issubdtype(x.dtype, jnp.integer)
+    x = array(x, name, jnp.result_type(float)) if whole else _floating(x, name)
     if ndim is not None and x.ndim != ndim:
         raise fail(name, f"an array of {ndim} dimension{'s' * (ndim > 1)}", f"shape {x.shape}")
     return x
@@ -134,7 +142,7 @@ def _floating(x: Any, name: str) -> jax.Array:
 
 
 def square(a: Any, name: str) -> jax.Array:
-    """Symmetric matrices `(..., d, d)`: floating dtype, square. Symmetry itself is not checked."""
+    """Square matrices `(..., d, d)` of floating dtype. Their symmetry is not checked."""
     a = _floating(a, name)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2] or a.shape[-1] == 0:
         raise fail(name, "square, of shape (..., d, d) with d > 0", f"shape {a.shape}")
@@ -150,11 +158,35 @@ def matrices(a: Any, name: str) -> jax.Array:
 
 
 def alike(a: jax.Array, b: jax.Array, names: str, *, axes: slice = slice(-2, None)) -> None:
-    """Two arrays of one dtype whose shapes agree on `axes` (by default the matrix axes)."""
+    """Check that two arrays have one dtype and agree on `axes`, by default the matrix axes."""
     if a.shape[axes] != b.shape[axes]:
         raise fail(names, "of matching shapes", f"{a.shape} and {b.shape}")
     if a.dtype != b.dtype:
         raise fail(names, "of one dtype", f"{a.dtype} and {b.dtype}")
+
+
+def broadcast(names: str, *arrays: Array) -> tuple[Array, ...]:
+    """Matrices of one shape and dtype, with their batch axes broadcast to each other."""
+    for other in arrays[1:]:
+        alike(arrays[0], other, names)
+    try:
+        batch = jnp.broadcast_shapes(*(x.shape[:-2] for x in arrays))
+    except ValueError as error:
+        shapes = " and ".join(str(x.shape) for x in arrays)
+        raise fail(names, "of batch axes that broadcast", shapes) from error
+    return tuple(jnp.broadcast_to(x, batch + x.shape[-2:]) for x in arrays)
+
+
+def along(t: Any, *ends: Array) -> tuple[Array, ...]:
+    """The position `t` in [0, 1] on a geodesic, and its ends, with batch axes broadcast."""
+    t = jnp.asarray(number(t, "t", low=0, high=1), ends[0].dtype)
+    t = jnp.where((t >= 0) & (t <= 1), t, jnp.nan)  # a traced value cannot be refused
+    try:
+        batch = jnp.broadcast_shapes(t.shape, ends[0].shape[:-2])
+    except ValueError as error:
+        expected = f"a number or an array that broadcasts to the batch axes {ends[0].shape[:-2]}"
+        raise fail("t", expected, f"shape {t.shape}") from error
+    return jnp.broadcast_to(t, batch), *(jnp.broadcast_to(x, batch + x.shape[-2:]) for x in ends)
 
 
 def number(
@@ -166,9 +198,9 @@ def number(
     open_low: bool = False,
     scalar: bool = False,
 ) -> Any:
-    """A real number (or array, unless `scalar`) in [low, high], returned as it came.
+    """`value`, a real number in [low, high], unchanged; an array of them unless `scalar`.
 
-    The value of a traced one is not known here.
+    The range of a traced number is not checked.
     """
     if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
         raise fail(name, "a real number", repr(value))
@@ -184,7 +216,7 @@ def number(
     if scalar and concrete.ndim:
         raise fail(name, "a single number", f"shape {concrete.shape}")
     below = concrete <= low if open_low else concrete < low
-    if np.any(below) or np.any(concrete > high) or np.any(np.isnan(concrete)):
+    if np.any(below | (concrete > high) | np.isnan(concrete)):
         raise fail(name, _interval(low, high, open_low), value)
     if np.any(np.isinf(concrete)):
         raise fail(name, "finite", value)
@@ -192,17 +224,15 @@ def number(
 
 
 def _interval(low: float, high: float, open_low: bool) -> str:
-    if high == math.inf:
-        if low == -math.inf:
-            return "a number"
-        if low == 0 and open_low:
-            return "positive"
-        return f"{'above' if open_low else 'at least'} {low}"
-    return f"in {'(' if open_low else '['}{low}, {high}]"
+    if high < math.inf:
+        return f"in {'(' if open_low else '['}{low}, {high}]"
+    if low == -math.inf:
+        return "a number"
+    return "positive" if open_low and low == 0 else f"{'above' if open_low else 'at least'} {low}"
 
 
 def integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:
-    """A static integer in [low, high]."""
+    """`value` as a Python integer in [low, high]; it must be static."""
     if is_traced(value):
         raise fail(name, "a static integer", "a traced value; mark it static under jit")
     if isinstance(value, (bool, np.bool_)):
@@ -218,46 +248,43 @@ def integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:
 
 
 def flag(value: Any, name: str) -> bool:
-    """True or false, static."""
+    """`value` as a Python boolean; it must be static."""
     if not isinstance(value, (bool, np.bool_)):
         raise fail(name, "True or False", repr(value))
     return bool(value)
 
 
 def option(value: Any, name: str, allowed: tuple[str, ...]) -> str:
-    """One of a few names."""
+    """`value`, one of the `allowed` names."""
     if not isinstance(value, (str, type(None))) or value not in allowed:
         raise fail(name, "one of " + ", ".join(map(repr, allowed)), repr(value))
     return value
 
 
 def key(value: Any, name: str = "key") -> None:
-    """A key of `jax.random`, of the new type or of the old, two whole numbers."""
-    dtype: Any = getattr(value, "dtype", None)
-    if isinstance(value, jax.Array) and jnp.issubdtype(dtype, jax.dtypes.prng_key):
-        shape: tuple[int, ...] = ()
-    elif isinstance(value, (jax.Array, np.ndarray)) and dtype == np.uint32:
-        shape = (2,)
-    else:
-        raise fail(name, "a key, as of jax.random.key", type(value).__name__)
-    if value.shape != shape:
+    """Check that `value` is one key of `jax.random`, typed or a legacy pair of integers."""
+    typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    legacy = isinstance(value, (jax.Array, np.ndarray)) and value.dtype == np.uint32
+    if not typed and not legacy:
+        raise fail(name, "a key, as from jax.random.key", type(value).__name__)
+    if value.shape != (() if typed else (2,)):
         raise fail(name, "one key", f"shape {value.shape}")
 
 
 def function(value: Any, name: str, expected: str) -> None:
-    """Something to call."""
+    """Check that `value` is callable."""
     if not callable(value):
         raise fail(name, expected, repr(value))
 
 
 def record(value: Any, name: str, kind: type, maker: str) -> None:
-    """What another function of the package returned."""
+    """Check that `value` is a `kind`, the record that the function `maker` returns."""
     if not isinstance(value, kind):
         raise fail(name, f"a {kind.__name__}, as {maker} gives", type(value).__name__)
 
 
 def float_dtype(value: Any, name: str) -> np.dtype:
-    """float32 or float64, by default JAX's own."""
+    """`value` as float32 or float64; by default the default float dtype of JAX."""
     try:
         dtype = np.dtype(jnp.result_type(float) if value is None else value)
     except TypeError as error:
@@ -268,7 +295,7 @@ def float_dtype(value: Any, name: str) -> np.dtype:
 
 
 def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample") -> jax.Array:
-    """Nonnegative weights `(size,)`, not all zero, in `dtype`; `None` is not handled here."""
+    """Nonnegative weights `(size,)`, not all zero, in `dtype`; `None` is not accepted."""
     out = numpy_or_jax(value, name)
     if out.shape != (size,):
         raise fail(name, f"of shape ({size},), one weight a {what}", f"shape {out.shape}")
@@ -281,14 +308,21 @@ def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample
     return array(out, name, dtype)
 
 
+def presence(mask: Any, n: int) -> Bool[Array, "n"]:
+    """Which of n points exist, `(n,)`: those where the mask is not 0; all of them for `None`."""
+    if mask is None:
+        return jnp.ones((n,), bool)
+    return weights(mask, "mask", n, jnp.result_type(float), what="point") > 0
+
+
 def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
-    """Integer class codes `(size,)` in 0 … num_classes − 1, checked when concrete."""
+    """Integer class codes `(size,)`; concrete ones must be in 0 … num_classes − 1."""
     y = numpy_or_jax(y, name)
     if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
         raise fail(name, "integer class codes", f"dtype {y.dtype}")
     if y.shape != (size,):
         raise fail(name, f"of shape ({size},), one label a sample", f"shape {y.shape}")
-    if is_traced(y):  # what is out of range in 64 bits must not be in range in 32
+    if is_traced(y):  # a 64-bit code out of range must not wrap into the range of 32 bits
         return y if y.dtype.itemsize > 4 else y.astype(jnp.int32)
     concrete = np.asarray(y)
     outside = concrete[(concrete < 0) | (concrete >= num_classes)]
@@ -299,35 +333,62 @@ def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
 
 
 def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_classes: int) -> None:
-    """Every class has a sample of positive weight, when that can be known."""
+    """Check that every class has a sample of positive weight, if the values are concrete."""
     if is_traced(y) or (weights is not None and is_traced(weights)):
         return
     expected = f"such that each of {num_classes} classes has samples"
-    if num_classes > y.shape[0]:  # before as many counts are made
+    if num_classes > y.shape[0]:  # before `bincount` allocates `num_classes` counts
         raise fail(name, expected, f"{y.shape[0]} labels")
     present = np.ones(y.shape) if weights is None else np.asarray(weights)
     counts = np.bincount(np.asarray(y), weights=present > 0, minlength=num_classes)
     if np.any(counts == 0):
-        empty = int(np.argmin(counts))
-        raise fail(name, expected, f"none of {empty}")
+        raise fail(name, expected, f"none of {int(np.argmin(counts))}")
 
 
 def table_size(rows: int, columns: int, name: str) -> None:
-    """A table that fits into memory, 2 GB in float64; XLA may abort the process otherwise."""
+    """Check that a table takes less than 2 GB in float64: beyond, XLA may abort the process."""
     if rows * columns >= 2**28:
         raise fail(name, "such that a table has < 2²⁸ entries", f"{rows} × {columns} entries")
 
 
 def only_if(used: bool, value: Any, name: str, setting: str) -> None:
-    """Refuse an option that has no effect: it must be `None`, its default, unless `setting`."""
+    """Refuse an option without effect: it must be `None`, its default, unless `setting` holds."""
     if value is not None and not used:
         raise fail(name, f"None unless {setting}", repr(value))
 
 
+# ---- Options that belong to one variant of a method ---------------------------------------------
+
+
+def settle(record: Any, **values: Any) -> None:
+    """Set the checked fields of a frozen dataclass."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def plain(value: Any) -> Any:
+    """A checked number as a Python float, with 0.0 for −0.0, so that equal records mean the same.
+
+    A traced number is returned unchanged. It has no hash, so `jit` cannot treat it as a constant.
+    """
+    return value if is_traced(value) else float(value) + 0.0
+
+
+def variant(value: Any, name: str, variants: Mapping[str, type]) -> Any:
+    """The record of options `value`, or the record with default options that it names."""
+    if isinstance(value, str) and value in variants:
+        return variants[value]()
+    if type(value) in variants.values():
+        return value
+    names = ", ".join(map(repr, variants))
+    records = ", ".join(f"{kind.__name__}(…)" for kind in variants.values())
+    raise fail(name, f"one of {names}, or {records}", repr(value))
+
+
 # ---- Forked processes ---------------------------------------------------------------------------
 
-_parent_used_jax = False
-_forked = False
+#: Process that used JAX before it was forked.
+_forked_parent: int | None = None
 
 
 def refuse_forked() -> None:
@@ -335,23 +396,19 @@ def refuse_forked() -> None:
 
     The threads of JAX do not exist in the child, so a call there would wait for them forever.
     """
-    if _forked:
+    if _forked_parent not in (None, os.getpid()):
         raise RuntimeError(
-            "this process was forked after its parent had used JAX, and would wait for ever: start "
+            "this process was forked after its parent had used JAX, and would wait forever: start "
             'workers with multiprocessing.get_context("spawn") or joblib\'s backend "loky", or '
             "fork before JAX is used"
         )
 
 
 def _before_fork() -> None:
-    global _parent_used_jax
-    _parent_used_jax = xla_bridge.backends_are_initialized()
-
-
-def _after_fork_in_child() -> None:
-    global _forked
-    _forked = _parent_used_jax
+    global _forked_parent
+    if _forked_parent is None and xla_bridge.backends_are_initialized():
+        _forked_parent = os.getpid()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork)

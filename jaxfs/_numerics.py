@@ -1,15 +1,16 @@
-"""Arithmetic that must not surprise: safe roots and quotients, eps rules, precise products.
+"""Safe arithmetic: precise products, roots and quotients with finite derivatives, fast selection.
 
-Each helper says which NaN or which loss of digits it prevents. Everything here is elementwise or
-a single product, keeps the dtype of its input and composes with jit, vmap and grad.
+Each helper says which NaN or which loss of digits it prevents. All of them keep the dtype of their
+input and compose with jit, vmap and grad.
 """
 
+import math
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 
 def eps(dtype) -> float:
@@ -20,15 +21,15 @@ def eps(dtype) -> float:
 def matmul(a: Array, b: Array) -> Array:
     """`a @ b` at full precision.
 
-    Accelerators multiply float32 in reduced precision unless told otherwise: three decimal digits
-    are not enough under a logarithm of eigenvalues.
+    By default accelerators multiply float32 in reduced precision. Its three decimal digits are not
+    enough under a logarithm of eigenvalues.
     """
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
 @jax.custom_jvp
 def gram(a: Float[Array, "n m"]) -> Float[Array, "m m"]:
-    """`aᵀ a`, with a derivative of one product in place of two: aᵀȧ and its transpose."""
+    """`aᵀ a`; its derivative takes one product, aᵀȧ and its transpose, instead of two."""
     return matmul(a.T, a)
 
 
@@ -43,14 +44,9 @@ def symmetrize(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     return 0.5 * (a + jnp.matrix_transpose(a))
 
 
-def scale_columns(a: Float[Array, "*b m k"], s: Float[Array, "*b k"]) -> Float[Array, "*b m k"]:
-    """`a @ diag(s)` without the diagonal matrix."""
-    return a * s[..., None, :]
-
-
 def congruence(p: Float[Array, "*b m k"], s: Float[Array, "*b k"]) -> Float[Array, "*b m m"]:
     """`p diag(s) pᵀ`, in one product."""
-    return matmul(scale_columns(p, s), jnp.matrix_transpose(p))
+    return matmul(p * s[..., None, :], jnp.matrix_transpose(p))
 
 
 def computed_if(
@@ -58,8 +54,8 @@ def computed_if(
 ) -> Array:
     """`compute(operand)` if it is needed, else `otherwise`: a loop of at most one turn.
 
-    `cond` would compute always under `vmap`. The operand asks for the state so that XLA does not
-    move the computation out of the loop: all that is costly must depend on it.
+    Under `vmap`, `cond` would always compute both. XLA moves out of the loop whatever does not
+    depend on its state; `operand` therefore does, and all costly work must depend on `operand`.
     """
     _, found = lax.while_loop(
         lambda state: state[0],
@@ -79,6 +75,15 @@ def safe_divide(a: Array, b: Array) -> Array:
     return jnp.where(zero, jnp.zeros_like(quotient), quotient)
 
 
+def nan_unless(known: Bool[Array, ""], tree):
+    """The arrays of `tree` if `known`; otherwise NaN, and −1 for integers."""
+
+    def replaced(a: Array) -> Array:
+        return jnp.where(known, a, -1 if jnp.issubdtype(a.dtype, jnp.integer) else jnp.nan)
+
+    return jax.tree.map(replaced, tree)
+
+
 def safe_sqrt(a: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """√a with derivative 0 (not ∞) at a = 0: the subgradient of a norm at the origin.
 
@@ -94,6 +99,28 @@ def safe_log(a: Float[Array, "*b"]) -> Float[Array, "*b"]:
     return jnp.where(positive, jnp.log(jnp.where(positive, a, jnp.ones_like(a))), jnp.nan)
 
 
+@jax.jit
+def decay(d2: Float[Array, "*s"], scale: Array) -> Float[Array, "*s"]:
+    """exp(−d2 / scale), and its limit at scale 0; `scale` broadcasts to `d2`.
+
+    The derivative of a quotient squares its divisor, and the square of a small scale is 0. The
+    divisor is therefore the scale in units of itself, 1. Where the exponential underflows nothing
+    is divided, because ∞ times 0 in the derivative would be NaN.
+    """
+    tiny = float(jnp.finfo(d2.dtype).tiny)
+    limit = (scale < tiny) | (d2 > -2 * math.log(tiny) * scale)
+    scale = jnp.where(scale < tiny, 1.0, scale)
+    unit = lax.stop_gradient(scale)
+    quotient = (jnp.where(limit, 0.0, d2) / unit) * (1 / (1 + (scale - unit) / unit))
+    at_limit = jnp.where(d2 > 0, 0.0, 1.0 + lax.stop_gradient(d2))  # 1 at 0, and NaN stays NaN
+    return jnp.where(limit, at_limit, jnp.exp(-quotient))
+
+
+#: Coefficients in z² of atanh(z)/z, 1/(2k+1), and of sinh(z)/z, 1/(2k+1)!.
+_ATANHC = tuple(1 / (2 * k + 1) for k in range(14))
+_SINHC = tuple(1 / math.factorial(2 * k + 1) for k in range(10))
+
+
 def _even_series(z: Array, coefficients: tuple[float, ...]) -> Array:
     """Σ_k c_k z^{2k} by Horner's rule."""
     z2 = z * z
@@ -103,30 +130,15 @@ def _even_series(z: Array, coefficients: tuple[float, ...]) -> Array:
     return total
 
 
-_ATANHC = tuple(1.0 / (2 * k + 1) for k in range(14))
-
-
 def atanhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """atanh(z) / z for |z| < 1, with exact value 1 at 0.
 
-    The quotient's derivative cancels for small z, so the series serves |z| < ¼ (14 terms leave
-    less than 1e-17).
+    The derivative of the quotient cancels for small z, so |z| < ¼ uses the series, whose 14 terms
+    leave less than 1e-17.
     """
     small = jnp.abs(z) < 0.25
     far = jnp.where(small, jnp.full_like(z, 0.5), z)
     return jnp.where(small, _even_series(jnp.where(small, z, 0.0), _ATANHC), jnp.arctanh(far) / far)
-
-
-def _factorial_inverses(n: int) -> tuple[float, ...]:
-    """1/(2k+1)! for k < n: the coefficients of sinh(z)/z in z²."""
-    out, value = [], 1.0
-    for k in range(n):
-        out.append(value)
-        value /= (2 * k + 2) * (2 * k + 3)
-    return tuple(out)
-
-
-_SINHC = _factorial_inverses(10)
 
 
 def sinhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
@@ -137,9 +149,9 @@ def sinhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
 
 
 def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array, "p"]]:
-    """Samples less their mean, which the intercept takes over, 0 for those absent; and the mean.
+    """Samples minus their weighted mean, 0 for those of weight 0; and the mean.
 
-    Twice: one sum of many large numbers is not good to their last digits.
+    The mean is subtracted twice: one sum of many large numbers loses their last digits.
     """
     there = (w > 0)[:, None]
     share = (w / jnp.sum(w))[None]
@@ -150,17 +162,82 @@ def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array
     return jnp.where(there, x - second, 0), (first + second)[0]
 
 
+def standard_columns(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Float[Array, "n p"]:
+    """Columns of mean 0 and variance 1 over the samples present; 0 if constant or absent."""
+    return jnp.sqrt(jnp.sum(present).astype(x.dtype)) * unit_columns(x, present)
+
+
 def varied(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Bool[Array, "p"]:
-    """Which columns are not constant on the samples present."""
+    """Which columns are not constant over the samples that are present."""
     there = present[:, None]
     low, high = jnp.where(there, x, jnp.inf), jnp.where(there, x, -jnp.inf)
     return jnp.max(high, axis=0) > jnp.min(low, axis=0)
 
 
 def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Array, "n m"]:
-    """Columns less their mean over the samples present, of length one; 0 if constant."""
+    """Columns minus their mean over the samples present, of length one; 0 if constant."""
     centre, _ = centred(a, present.astype(a.dtype))
     centre = jnp.where(varied(a, present)[None], centre, 0)
     for length in (lambda c: jnp.max(jnp.abs(c), axis=0), lambda c: jnp.linalg.norm(c, axis=0)):
         centre = safe_divide(centre, jnp.broadcast_to(length(centre), centre.shape))
     return centre
+
+
+def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[Array, "k"]]:
+    """The k smallest values in rising order, and their indices; ties by rising index.
+
+    XLA's `top_k` of float64 is a sort on CPU, which is slow. This is a tournament: groups of √n
+    values keep their minimum, and only the winner's group plays again.
+
+    **Arguments**
+
+    - `values`: without NaN; infinite ones are never found.
+    - `k`: static, at most n.
+
+    **Returns** values `(k,)` and indices `(k,)`, infinity and −1 where no finite value is left.
+
+    **Cost** O(n + k√n).
+    """
+    n = values.shape[0]
+    size = max(1, round(n**0.5))
+    groups = jnp.pad(values, (0, -n % size), constant_values=jnp.inf).reshape(-1, size)
+
+    def take(state, _):
+        minima, value, index = state
+        winner = jnp.argmin(minima)
+        group, place = groups[winner], winner * size + jnp.arange(size)
+
+        def later(value, index):
+            """The group without the pairs (value, index) that were taken before this one."""
+            return jnp.where((group > value) | ((group == value) & (place > index)), group, jnp.inf)
+
+        left = later(value, index)
+        value, index = jnp.min(left), place[jnp.argmin(left)]
+        minima = jnp.where(jnp.arange(minima.size) == winner, jnp.min(later(value, index)), minima)
+        return (minima, value, index), (value, index)
+
+    start = (jnp.min(groups, axis=1), jnp.asarray(-jnp.inf, values.dtype), jnp.asarray(-1))
+    _, (found, indices) = lax.scan(take, start, length=k)
+    return found, jnp.where(jnp.isinf(found), -1, indices)
+
+
+@jax.custom_jvp
+def attained(
+    values: Float[Array, "*s"], present: Bool[Array, "*s"], v: Float[Array, ""]
+) -> Float[Array, ""]:
+    """`v`, one of the `values` present, with the derivative of the entries equal to it.
+
+    If several are equal, the derivative is their mean: a subgradient that does not depend on the
+    order of the entries.
+    """
+    del values, present
+    return v
+
+
+@attained.defjvp
+def _attained_jvp(primals, tangents):
+    values, present, v = primals
+    hit = present & (values == v)
+    total = jnp.sum(tangents[0], where=hit)
+    # `attained` again and not `v`, so that the next derivative sees where it comes from.
+    return attained(*primals), total / jnp.maximum(jnp.sum(hit, dtype=values.dtype), 1)

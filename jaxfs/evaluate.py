@@ -1,7 +1,6 @@
-"""How good, and how stable, clusterings are; and how stable selections of features are.
+"""Accuracy and stability of clusterings, and stability of selections of features.
 
-A clustering gives every one of n samples a code 0 … k − 1. Its codes are names: no answer here
-depends on which is which.
+A clustering assigns to each of n samples a code 0 … k − 1. No result depends on the order of codes.
 """
 
 import functools
@@ -20,7 +19,17 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.resample import SelectionStability as SelectionStability
 from jaxfs.resample import nogueira
 
-_BLOCK = 2**22  # numbers held at a time by `clustering_stability`
+__all__ = [
+    "ClusteringStability",
+    "SelectionStability",
+    "clustering_accuracy",
+    "clustering_stability",
+    "selection_stability",
+    "variation_of_information",
+]
+
+#: Maximum number of entries in a block of `clustering_stability`.
+_BLOCK = 2**22
 
 
 def clustering_accuracy(
@@ -31,19 +40,19 @@ def clustering_accuracy(
     num_clusters: int | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, ""]:
-    """The share of samples in the right class under the best matching of clusters to classes.
+    """Clustering accuracy: the share of samples in the right class under the best matching.
 
-    max_π Σ_i δ(π(c_i), y_i) / n, π one-to-one, by the algorithm of Kuhn and Munkres.
+    max_π Σ_i δ(π(c_i), y_i) / n over one-to-one π, by the algorithm of Kuhn and Munkres.
 
     **Arguments**
 
     - `labels`: y `(n,)`, integers 0 … num_classes − 1.
     - `clusters`: c `(n,)`, integers 0 … num_clusters − 1.
-    - `num_classes`, `num_clusters`: static; as many clusters as classes by default. Of the more
-      numerous, some stay unmatched, and their samples count as wrong.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
+    - `num_classes`, `num_clusters`: static; by default as many clusters as classes. If the numbers
+      differ, some codes stay unmatched, and their samples count as wrong.
+    - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
-    **Returns** a number in [0, 1], of JAX's default float dtype; 1 where the partitions are equal.
+    **Returns** a number in [0, 1], of JAX's default float dtype; 1 if the partitions are equal.
 
     **Numerics** exact up to one division for n < 2²⁴. Under `jit` a code out of range gives NaN.
 
@@ -71,18 +80,18 @@ def variation_of_information(
 ) -> Float[Array, ""]:
     """The variation of information, a distance between two clusterings: H(a) + H(b) − 2 I(a; b).
 
-    It is H(a | b) + H(b | a), in nats: what each clustering leaves unknown of the other.
+    It equals H(a | b) + H(b | a), in nats: the uncertainty of each clustering given the other.
 
     **Arguments**
 
     - `a`, `b`: `(n,)`, integers 0 … num_clusters − 1.
-    - `num_clusters`: static, the larger of the two numbers of clusters. A code may go unused.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
+    - `num_clusters`: static, the larger of the two numbers of clusters. Codes may be unused.
+    - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
     **Returns** a number in [0, min(log n, 2 log num_clusters)], of JAX's default float dtype.
 
-    **Numerics** no cancellation: exactly 0 for equal partitions, and to a few eps of itself
-    otherwise (n < 2²⁴). Under `jit` a code out of range gives NaN.
+    **Numerics** no cancellation: exactly 0 for equal partitions, otherwise with a relative error of
+    a few eps (n < 2²⁴). Under `jit` a code out of range gives NaN.
 
     **Reference** Meilă, *Comparing clusterings by the variation of information*, 2003.
 
@@ -100,7 +109,8 @@ def variation_of_information(
 class ClusteringStability(NamedTuple):
     """Variation of information over all pairs of runs: mean, standard deviation, `values (m,)`.
 
-    m = r(r − 1)/2 pairs (0, 1), (0, 2) … (r − 2, r − 1); the deviation has m in its denominator.
+    There are m = r(r − 1)/2 pairs (0, 1), (0, 2) … (r − 2, r − 1). The standard deviation has m in
+    its denominator.
     """
 
     mean: Float[Array, ""]
@@ -111,18 +121,18 @@ class ClusteringStability(NamedTuple):
 def clustering_stability(
     clusterings: ArrayLike, *, num_clusters: int, weights: ArrayLike | None = None
 ) -> ClusteringStability:
-    """How much clusterings of the same samples differ from run to run; small is stable.
+    """Differences between clusterings of the same samples in several runs; small is stable.
 
     **Arguments**
 
     - `clusterings`: `(r, n)`, r ≥ 2 runs, integers 0 … num_clusters − 1.
     - `num_clusters`: static.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
+    - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
     **Returns** `ClusteringStability`, in nats.
 
-    **Numerics** as `variation_of_information`; a run with a code out of range gives NaN under
-    `jit` to every pair it is in.
+    **Numerics** as `variation_of_information`. Under `jit`, a run with a code out of range gives
+    NaN for all its pairs.
 
     **Cost** O(r² n num_clusters²) time in matrix products; memory O(r² + r n) and a fixed block.
 
@@ -145,20 +155,20 @@ def clustering_stability(
 
 
 def selection_stability(selected: ArrayLike, *, confidence: Scalar = 0.95) -> SelectionStability:
-    """How much several selections of features agree: Nogueira's stability.
+    """Nogueira's stability: the agreement of several selections of features.
 
-    Φ = 1 − (1/d) Σ_f m/(m − 1) p_f (1 − p_f) / (k/d (1 − k/d)), p_f the share of the m selections
-    that have feature f, k their mean size.
+    Φ = 1 − (1/d) Σ_f m/(m − 1) p_f (1 − p_f) / (k/d (1 − k/d)), where p_f is the share of the m
+    selections that have feature f, and k is their mean size.
 
     **Arguments**
 
     - `selected`: `(m, d)`, m ≥ 2 selections; true or 1 for the features of each.
-    - `confidence`: of the interval, in (0, 1).
+    - `confidence`: confidence level of the interval, in (0, 1).
 
     **Returns** `SelectionStability(stability, variance, interval)`, of JAX's default float dtype:
-    Φ, at most 1, 1 where all selections are the same and of mean 0 for random ones; the variance of
-    the estimate; and the asymptotic interval `(2,)`. NaN where no selection has a feature, or all
-    have all.
+    Φ, at most 1, 1 if all selections are the same and with mean 0 for random ones; the variance of
+    the estimate; and the asymptotic interval `(2,)`. NaN if no selection has a feature, or all have
+    all.
 
     **Reference** Nogueira, Sechidis and Brown, *On the stability of feature selection algorithms*,
     JMLR 18, 2018: definition 4, theorem 7, corollary 9. `jaxfs.stability` resamples any score.
@@ -179,7 +189,7 @@ def selection_stability(selected: ArrayLike, *, confidence: Scalar = 0.95) -> Se
 
 
 def _clusters(number: int, num_classes: int | None = None) -> int:
-    """A number of clusters whose table of counts fits into memory."""
+    """The checked number of clusters, whose table of counts fits into memory."""
     number = _checks.integer(number, "num_clusters", low=1)
     _checks.table_size(num_classes or number, number, "num_clusters")
     return number
@@ -203,14 +213,14 @@ def _weights(weights: ArrayLike | None, n: int) -> Float[Array, "n"]:
 
 
 def _indicators(codes: Int[Array, "*b n"], w: Float[Array, "n"], k: int) -> Float[Array, "*b n k"]:
-    """A column for every code: 1 for its samples. A code out of range makes its row NaN."""
-    codes = jnp.where(jnp.broadcast_to(w > 0, codes.shape), codes, 0)  # absent ones count nowhere
+    """A column for every code, 1 for its samples. A code out of range makes its row NaN."""
+    codes = jnp.where(jnp.broadcast_to(w > 0, codes.shape), codes, 0)  # ignore absent samples
     known = (codes >= 0) & (codes < k)
     return jnp.where(known[..., None], jax.nn.one_hot(codes, k, dtype=w.dtype), jnp.nan)
 
 
 def _tables(a: Int[Array, "p n"], b: Int[Array, "q n"], w, k: int, m: int):
-    """Σ_i w_i [a_i = s][b_i = t] for every run of `a` and of `b`, `(p, q, k, m)`: one product."""
+    """Σ_i w_i [a_i = s][b_i = t] for all pairs of runs, `(p, q, k, m)`, in one product."""
     left = _indicators(a, w, k) * w[None, :, None]
     right = _indicators(b, w, m)
     return jnp.einsum("pns,qnt->pqst", left, right, precision=lax.Precision.HIGHEST)
@@ -220,7 +230,7 @@ def _tables(a: Int[Array, "p n"], b: Int[Array, "q n"], w, k: int, m: int):
 def _accuracy(y: Int[Array, "n"], c: Int[Array, "n"], w, num_classes: int, num_clusters: int):
     table = _tables(y[None], c[None], w, num_classes, num_clusters)[0, 0]
     known = jnp.all(jnp.isfinite(table))
-    table = jnp.where(known, table, 0)  # the search for a matching would not end on NaN
+    table = jnp.where(known, table, 0)  # the matching would not end on NaN
     rows, columns = hungarian_algorithm(-table)
     return jnp.where(known, jnp.sum(table[rows, columns]) / jnp.sum(w), jnp.nan)
 
@@ -231,7 +241,7 @@ def _variation(a: Int[Array, "n"], b: Int[Array, "n"], w, k: int) -> Float[Array
 
 
 def _conditional_entropies(table: Float[Array, "*b k m"], w) -> Float[Array, "*b"]:
-    """Σ_st (n_st / n) (log n_s/n_st + log n_t/n_st): no term is negative, none cancels another."""
+    """Σ_st (n_st / n) (log n_s/n_st + log n_t/n_st): no term is negative, so none cancels."""
     empty = table == 0
     counts = jnp.where(empty, 1, table)
 
@@ -244,10 +254,10 @@ def _conditional_entropies(table: Float[Array, "*b k m"], w) -> Float[Array, "*b
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def _stability(runs: Int[Array, "r n"], w, k: int, block: int) -> ClusteringStability:
-    """Block against block of runs: all their tables in one product."""
+    """Compare blocks of runs; all tables of two blocks are one product."""
     r, n = runs.shape
     size = -(-r // block)
-    # The last block is filled up with the first runs, and they are dropped.
+    # The first runs fill the last block, and are dropped.
     blocks = runs[jnp.arange(size * block) % r].reshape(size, block, n)
 
     def between(pair):

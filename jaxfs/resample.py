@@ -1,6 +1,6 @@
-"""Parts of the samples, drawn at random, as masks: every resample keeps the shape of the data.
+"""Random parts of the samples as masks, and the stability of the features that a score selects.
 
-And what any score makes of them: how stable the features are that it puts first.
+Masks keep the shape of the data, so that one compiled program serves every resample.
 """
 
 import functools
@@ -14,9 +14,11 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import matmul
+from jaxfs._checks import presence
+from jaxfs._numerics import matmul, nan_unless
 from jaxfs._types import ArrayLike, Scalar, Static, static_function
-from jaxfs.kernels._rbf import presence
+
+__all__ = ["Stability", "stability", "subsample_masks"]
 
 
 def subsample_masks(
@@ -27,19 +29,22 @@ def subsample_masks(
     fraction: Scalar = 0.95,
     groups: ArrayLike | None = None,
     mask: ArrayLike | None = None,
+    least: int = 1,
 ) -> Bool[Array, "b n"]:
     """Masks of random parts of the samples, drawn without replacement.
 
     **Arguments**
 
-    - `key`: of `jax.random`.
+    - `key`: a key of `jax.random`.
     - `num_resamples`, `num_samples`: static.
-    - `fraction`: in (0, 1], of the samples that are present; rounded to a whole number of samples,
-      at least one, and not all of them unless it is 1.
-    - `groups`: `(n,)`, any integers, such as classes: the fraction is then of every group.
-    - `mask`: `(n,)`, false or 0 for samples that are padding, in no resample.
+    - `fraction`: fraction of the samples present, in (0, 1]; rounded to a whole number of samples,
+      which is not all of them unless the fraction is 1.
+    - `groups`: `(n,)`, any integers, such as classes. The fraction then applies to every group.
+    - `mask`: `(n,)`, false or 0 for samples that are padding; these are in no resample.
+    - `least`: static, the smallest number of samples in a resample, of every group; smaller groups
+      are always complete.
 
-    **Returns** `(B, n)`, true for the samples of each resample; padding does not change which.
+    **Returns** `(B, n)`, true for the samples of each resample; padding does not change the draws.
 
     >>> import jax
     >>> subsample_masks(jax.random.key(0), 3, 10, fraction=0.7).sum(axis=1).tolist()
@@ -57,15 +62,16 @@ def subsample_masks(
             expected = f"integers of shape ({num_samples},), one a sample"
             raise _checks.fail("groups", expected, f"shape {group.shape}, dtype {group.dtype}")
     fraction = jnp.asarray(fraction, jnp.result_type(float))
-    return _masks(key, group, present, fraction, num_resamples)
+    least = _checks.integer(least, "least", low=1)
+    return _masks(key, group, present, fraction, num_resamples, least)
 
 
-@functools.partial(jax.jit, static_argnames="num_resamples")
-def _masks(key, group: Int[Array, "n"], present: Bool[Array, "n"], fraction, num_resamples: int):
-    # Each sample has a key of its own, by its place among those present: padding changes no lot.
+@functools.partial(jax.jit, static_argnames=("num_resamples", "least"))
+def _masks(key, group: Int[Array, "n"], present, fraction, num_resamples: int, least: int):
+    # Each sample has its own key, by its place among those present: padding changes no draw.
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.cumsum(present))
     lots = jax.vmap(lambda key: jax.random.uniform(key, (num_resamples,)))(keys).T
-    # Group after group, in each by rising lot; absent samples make a group after all others.
+    # Sort by group, then by random number; absent samples form the last group.
     group = jnp.where(present, group, jnp.iinfo(group.dtype).max)
     index = lax.broadcasted_iota(jnp.int32, lots.shape, 1)
     by = jnp.broadcast_to(group, lots.shape), jnp.where(present[None], lots, 2.0), index
@@ -76,20 +82,21 @@ def _masks(key, group: Int[Array, "n"], present: Bool[Array, "n"], fraction, num
     there = (end - first).astype(lots.dtype)
     size = jnp.round(fraction * there)
     size = jnp.where(fraction < 1, jnp.minimum(size, there - 1), size)
-    return (place - first[None] < jnp.maximum(size, 1).astype(jnp.int32)[None]) & present[None]
+    size = jnp.maximum(size, jnp.minimum(there, least)).astype(jnp.int32)
+    return (place - first[None] < size[None]) & present[None]
 
 
 # ---- Stability ----------------------------------------------------------------------------------
 
 
 class Stability(NamedTuple):
-    """What a score puts first in B resamples.
+    """Stability of the k best features in B resamples.
 
-    `frequencies (d,)`: in what share of the resamples a feature is among the first k.
+    `frequencies (d,)`: share of the resamples in which a feature is among the k best.
     `mean_ranks (d,)`, `rank_deviations (d,)`: mean and standard deviation (B − 1 in its
-    denominator) of its rank, 1 for the largest score. `stability`: Nogueira's, with the `variance`
-    of the estimate and its confidence `interval (2,)`. `indices (B, k)`: the features chosen in
-    each resample, the best first.
+    denominator) of its rank, 1 for the largest score. `stability`: Nogueira's stability, with the
+    `variance` of the estimate and its confidence `interval (2,)`. `indices (B, k)`: the k best
+    features of each resample, best first.
     """
 
     frequencies: Float[Array, "d"]
@@ -114,37 +121,38 @@ def stability(
     confidence: Scalar = 0.95,
     chunk_size: int = 16,
 ) -> Stability:
-    """How much the features that any score puts first depend on the samples it sees.
+    """Stability of the features that a score selects, over random parts of the samples.
 
-    The score is taken on B parts of the samples, drawn without replacement from every class. Where
-    p_f is the share of resamples with feature f among the first k of d, Nogueira's stability is
+    The score is computed on B parts of the samples, drawn without replacement from every class. If
+    p_f is the share of resamples with feature f among the k best of d, Nogueira's stability is
 
-        Φ = 1 − (1/d) Σ_f B/(B − 1) p_f (1 − p_f) / (k/d (1 − k/d)):
+        Φ = 1 − (1/d) Σ_f B/(B − 1) p_f (1 − p_f) / (k/d (1 − k/d)).
 
-    1 where the features are always the same, about 0 where they are chosen at random.
+    It is 1 if the features are always the same, and about 0 if they are chosen at random.
 
     **Arguments**
 
-    - `key`: of `jax.random`.
-    - `score`: static; `score(x, y, weights)` gives `(d,)`, larger is better, from the samples of
-      positive weight. Wrap others: `lambda x, y, w: anova_score(x, y, num_classes=2, weights=w)`.
-      Pass one function, not a new lambda for each call, and it is compiled once.
+    - `key`: a key of `jax.random`.
+    - `score`: static; `score(x, y, weights)` returns `(d,)`, larger is better, from the samples of
+      positive weight. Wrap other scores:
+      `lambda x, y, w: anova_score(x, y, num_classes=2, weights=w)`. Pass the same function in every
+      call, not a new lambda, so that it is compiled once.
     - `x`: `(n, d)`.
-    - `y`: handed to the score. Integers or booleans `(n,)` are classes, each of which keeps its
-      share in every resample; other targets are not looked at.
+    - `y`: passed to the score. Integers or booleans `(n,)` are classes, each of which keeps its
+      share in every resample; other targets do not affect the draws.
     - `num_resamples`: static, B ≥ 2.
-    - `fraction`: in (0, 1], of each class; as in `resample.subsample_masks`.
+    - `fraction`: fraction of each class, in (0, 1], as in `resample.subsample_masks`.
     - `num_features`: static, k < d.
-    - `weights`: `(n,)`, nonnegative sample weights, handed to the score where a sample is in the
-      resample; zero is as if absent.
-    - `confidence`: of the interval, in (0, 1).
-    - `chunk_size`: static, how many resamples are scored at a time.
+    - `weights`: `(n,)`, nonnegative sample weights, passed to the score for the samples of the
+      resample; a sample of weight 0 is ignored.
+    - `confidence`: confidence level of the interval, in (0, 1).
+    - `chunk_size`: static, the number of resamples scored at a time.
 
     **Returns** `Stability`.
 
-    **Numerics** ties go to the lowest feature. If a score is NaN in any resample, all is NaN and
-    indices are −1. The interval is the asymptotic one, for B independent resamples; it may exceed
-    1, and it says nothing of other samples than these n.
+    **Numerics** ties go to the lowest feature. If a score is NaN in any resample, all results are
+    NaN and indices are −1. The interval is asymptotic, for B independent resamples. It may exceed
+    1, and it holds only for these n samples.
 
     **Cost** B scores, `chunk_size` of them under `vmap`, and memory for B d numbers.
 
@@ -178,7 +186,7 @@ def stability(
     w = jnp.ones(n, x.dtype)
     if weights is not None:
         w = _checks.weights(weights, "weights", n, x.dtype)
-    # Apart from the scores: the draws of one data set are compiled once for all of them.
+    # Outside of `_stability`, so that the draws are compiled once for all scores.
     masks = subsample_masks(key, num_resamples, n, fraction=fraction, groups=groups, mask=w)
     return _stability(function, x, y, w, masks, jnp.asarray(confidence, x.dtype), k, chunk)
 
@@ -188,7 +196,7 @@ def _stability(score: Static, x, y, w, masks, confidence, k: int, chunk: int) ->
     b, d = masks.shape[0], x.shape[1]
 
     def order(mask):
-        """Features from the best to the worst, and whether there is such an order."""
+        """Features from the best to the worst, and whether no score is NaN."""
         scores = score.value(x, y, jnp.where(mask, w, 0))
         if jnp.shape(scores) != (d,):
             expected = f"a function that returns ({d},), one score a feature"
@@ -197,27 +205,29 @@ def _stability(score: Static, x, y, w, masks, confidence, k: int, chunk: int) ->
         return jnp.argsort(-scores, stable=True).astype(jnp.int32), ~jnp.any(jnp.isnan(scores))
 
     size = -(-b // chunk)
-    # The last chunk is filled up with the first resamples, and they are dropped.
+    # The first resamples fill the last chunk, and are dropped.
     chunks = masks[jnp.arange(size * chunk) % b].reshape(size, chunk, -1)
     best, known = lax.map(jax.vmap(order), chunks)
-    best, known = best.reshape(-1, d)[:b], jnp.all(known)
+    best = best.reshape(-1, d)[:b]
     ranks = jnp.argsort(best, axis=1).astype(x.dtype) + 1
-    chosen = ranks <= k
-    numbers = (
-        jnp.mean(chosen, axis=0, dtype=x.dtype),
-        jnp.mean(ranks, axis=0),
-        jnp.std(ranks, axis=0, ddof=1),
-        *nogueira(chosen, confidence, x.dtype),
-    )
-    frequencies, means, deviations, value, variance, interval = (
-        jnp.where(known, a, jnp.nan) for a in numbers
-    )
-    indices = jnp.where(known, best[:, :k], -1)
-    return Stability(frequencies, means, deviations, value, variance, interval, indices)
+    return nan_unless(jnp.all(known), rank_stability(ranks, ranks <= k, best[:, :k], confidence))
+
+
+def rank_stability(
+    ranks: Float[Array, "b d"],
+    chosen: Bool[Array, "b d"],
+    indices: Int[Array, "b k"],
+    confidence: Scalar = 0.95,
+) -> Stability:
+    """`Stability` from the ranks and the selections of B resamples."""
+    frequencies = jnp.mean(chosen, axis=0, dtype=ranks.dtype)
+    means, deviations = jnp.mean(ranks, axis=0), jnp.std(ranks, axis=0, ddof=1)
+    found = nogueira(chosen, confidence, ranks.dtype)
+    return Stability(frequencies, means, deviations, *found, indices)
 
 
 class SelectionStability(NamedTuple):
-    """Nogueira's stability, the variance of its estimate, and its confidence interval `(2,)`."""
+    """Nogueira's stability, the variance of the estimate, and its confidence interval `(2,)`."""
 
     stability: Float[Array, ""]
     variance: Float[Array, ""]
@@ -225,9 +235,9 @@ class SelectionStability(NamedTuple):
 
 
 def nogueira(z: Bool[Array, "m d"], confidence: Scalar, dtype) -> SelectionStability:
-    """Definition 4, theorem 7 and corollary 9; `z`: which of d features each of m selections has.
+    """Nogueira's stability (definition 4, theorem 7 and corollary 9) of m selections of d features.
 
-    Legend: p_f the frequency of feature f, k_i the size of selection i, k its mean.
+    In the code p is the frequency of each feature, k_i the size of selection i, k its mean.
     """
     m, d = z.shape
     z = z.astype(dtype)

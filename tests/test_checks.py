@@ -64,7 +64,7 @@ def test_labels_do_not_wrap(dtype):
 
 
 def test_integers_that_must_stay_integers_are_refused():
-    expected = r"must be within the range of int32, got 4294967296; JAX has 64-bit integers with"
+    expected = r"must be within the range of int32, got 4294967296; JAX has 64-bit integers only"
     with pytest.raises(ValueError, match=rf"indices {expected}"):
         jaxfs.gc_objective(X, Y, [2**32, 1], num_classes=2)
     with pytest.raises(ValueError, match=rf"indices {expected}"):
@@ -166,7 +166,7 @@ def test_traced_labels_of_64_bits_stay_so():
 
 KEY = jax.random.key(0)
 MISTAKES = {
-    r"key must be a key, as of jax.random.key, got int": lambda: jaxfs.stability(
+    r"key must be a key, as from jax.random.key, got int": lambda: jaxfs.stability(
         0, lambda x, y, w: x[0], X, num_resamples=2, fraction=0.5, num_features=1
     ),
     r"key must be one key, got shape \(2,\)": lambda: jaxfs.ssfs(

@@ -1,4 +1,4 @@
-"""The guides and the reference are complete, and their code runs."""
+"""The documentation covers every public name, its links exist, and its code runs."""
 
 import re
 import tomllib
@@ -11,7 +11,7 @@ from tests.test_readme import ROOT, assert_runs, blocks
 
 DOCS = ROOT / "docs"
 PAGES = DOCS / "pages"
-#: Modules with a reference of their own, beside the names of `jaxfs` itself.
+#: Public modules whose members have their own entries in the reference.
 MODULES = {
     "adaboost",
     "distributed",
@@ -27,7 +27,7 @@ MODULES = {
 
 
 def entries(nav: object) -> list[str]:
-    """Every page that the navigation names."""
+    """Every page named in the navigation."""
     if isinstance(nav, str):
         return [nav]
     values = nav.values() if isinstance(nav, dict) else nav

@@ -1,4 +1,4 @@
-"""The examples run as a newcomer runs them, and show what they say they show."""
+"""The examples run with default settings and reach the results that they describe."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def run(name: str, folder: Path, *arguments: str, **environment: str) -> str:
 
 
 def percentages(text: str) -> dict[str, float]:
-    """`name …  83.3%` for every such line, table borders left out."""
+    """The percentage in every line of the form `name …  83.3%`, without table borders."""
     lines = re.findall(r"^[\s│]*(\S.*?)\s+[│ ]*([\d.]+)%", text, re.MULTILINE)
     return {name.rstrip(" │"): float(value) for name, value in lines}
 
@@ -83,7 +83,7 @@ def test_pipeline(tmp_path):
     assert min(every, searched) > 85
     change, doubt = map(float, re.findall(r"change: ([+-][\d.]+) points, .* ([\d.]+)", out)[0])
     assert abs(change - (searched - every)) < 0.2
-    # It says what it found, whichever it is.
+    # The printed conclusion must agree with the numbers.
     assert ("Selection improves on" in out) <= (change > doubt)
     assert ("Selection does worse" in out) <= (change < -doubt)
     assert out.count("Selection") == 1

@@ -233,18 +233,18 @@ def test_a_wrong_value_is_refused_whether_or_not_it_would_be_used():
     ],
 )
 def test_the_command_line_refuses_them_too(method, options, words):
-    plan = _request.Plan(method, options=tuple(options))
+    request = _request.Request(method, options=tuple(options))
     with pytest.raises((Refusal, ValueError)) as refusal:
-        _request.make_estimator(plan).fit(X, TWO)
+        _request.make_estimator(request).fit(X, TWO)
     assert words in str(refusal.value)
 
 
 def test_the_command_line_sets_options_of_a_variant():
     words = ("selection__num_resamples=20", "selection=stability", "selection__model=ridge")
-    made = _request.make_estimator(_request.Plan("ssfs", options=words))
+    made = _request.make_estimator(_request.Request("ssfs", options=words))
     assert made.selection == jaxfs.Stable("ridge", num_resamples=20)
     words = ("objective=network", "objective__gamma=1", "objective__unique=false")
-    made = _request.make_estimator(_request.Plan("dirichlet", options=words))
+    made = _request.make_estimator(_request.Request("dirichlet", options=words))
     assert made.objective == jaxfs.Network(gamma=1.0, unique=False)
 
 

@@ -49,6 +49,13 @@ def test_groups_keep_their_share(fraction):
         assert np.all(np.abs(masks[:, groups == group].mean(axis=0) - kept / size) < 0.12)
 
 
+def test_small_groups_keep_a_least_number():
+    groups = np.repeat([0, 1, 2], [10, 2, 1])
+    masks = np.asarray(subsample_masks(KEY, 9, 13, fraction=0.5, groups=groups, least=2))
+    for group, kept in enumerate([5, 2, 1]):
+        assert np.all(masks[:, groups == group].sum(axis=1) == kept)
+
+
 def test_padding_changes_no_resample_of_groups():
     where = np.array([1, 0, 1, 1, 0, 1, 1, 1]) > 0
     groups = np.array([0, 9, 1, 0, 1, 1, 0, 0])

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import jaxfs
-from jaxfs._types import Median, Percentile, Static
-from jaxfs.methods.ssfs import _steps
-from jaxfs.methods.ssfs._options import check_arguments
+from jaxfs._types import Static
+from jaxfs.kernels._rbf import Median, Percentile
+from jaxfs.methods.ssfs._ssfs import ssfs_plan
 from tests.helpers import rng
 
 # ---- No two classes with one tree structure -----------------------------------------------------
@@ -51,7 +51,7 @@ def filled(cls: type):
 
 def test_no_two_classes_have_one_tree_structure():
     classes = registered_classes()
-    assert {"jaxfs._types.Median", "jaxfs.surrogates.models.Ridge"} < set(classes)
+    assert {"jaxfs.kernels._rbf.Median", "jaxfs.surrogates.models.Ridge"} < set(classes)
     assert any(issubclass(cls, eqx.Module) for cls in classes.values())
     structures = {name: jax.tree.structure(filled(cls)) for name, cls in classes.items()}
     same = [
@@ -185,26 +185,26 @@ def wrong_programs(pairs: int, repeats: int = 1) -> int:
     depends on a hash of all that is static, and on how few programs the cache holds.
     """
     one = jnp.ones((1, 1))
-    cases = [(m, expected, settings(m)) for m, expected in ((First(), 0.0), (Second(), 1.0))]
+    cases = [(plan(First()), 0.0), (plan(Second()), 1.0)]
     wrong = 0
     for i in range(1, pairs + 1):
 
-        def score(model, settings):
-            return model.scores(one, one, one, False)[0, 0]
+        def score(plan):
+            return plan.score.scores(one, one, one, False)[0, 0]
 
-        program = jax.jit(score, static_argnums=1)
-        for model, expected, given in cases * repeats:
-            wrong += float(program(model, given._replace(chunk_size=i))) != expected
+        program = jax.jit(score)
+        for given, expected in cases * repeats:
+            wrong += float(program(dataclasses.replace(given, chunk_size=i))) != expected
     return wrong
 
 
-def settings(model) -> _steps.Settings:
-    return check_arguments(
+def plan(model):
+    return ssfs_plan(
         rng(0).normal(size=(6, 3)),
+        None,
         num_pseudo_labels=1,
         num_eigenvectors=None,
         standardize=True,
-        mask=None,
         num_neighbors=2,
         pseudo_labels="binary",
         selection=jaxfs.Stable(num_resamples=2),
@@ -214,8 +214,11 @@ def settings(model) -> _steps.Settings:
 
 
 def test_models_of_a_user_are_told_apart():
-    assert settings(First()) != settings(Second())
-    assert settings(First()) == settings(First(2.0))
+    first, second, other = map(
+        jax.tree.structure, (plan(First()), plan(Second()), plan(First(2.0)))
+    )
+    assert first != second
+    assert first == other
     assert wrong_programs(50) == 0
 
 

@@ -1,16 +1,19 @@
-"""Which ridge and shrinkage should GC and GKL have by default? And are they then worth having?
+"""Choice of the default ridge and shrinkage of GC and GKL, and a test of the defaults.
 
     JAXFS_DATA=… python -m benchmarks.defaults.gaussian [choose | test] [--images N]
 
-By three-fold cross-validation, twice, of the training samples (three quarters of each set, MNIST's
-training images / 255): features are selected on two thirds, a linear SVM and QDA are fitted on them
-with the first 10, 25, 50 and 100 features and judged on the last third. `choose` compares the rules
-for the ridge by paired differences from the first, a share of the mean variance, which depends on
-the units of the features; the others do not. The error is that of the mean over the sets. The
-default alone, and the rivals, are then run once on the whole training sets and reported on held-out
-data: MNIST's own test images, and a quarter of COIL20 (`test`). Rivals: scikit-learn's ANOVA and
-mutual information, `mrmr_selection` and `fastcan` (pip install mrmr_selection fastcan), and random
-features. `cca_select` has fastcan's criterion, and by default GC's ridge.
+`choose` compares rules for the ridge by three-fold cross-validation, repeated twice, on the
+training samples: three quarters of each data set, or MNIST's training images / 255. Features are
+selected on two thirds. A linear SVM and QDA are fitted there with the first 10, 25, 50 and 100
+features, and evaluated on the last third. Printed are paired differences from the first rule, a
+share of the mean variance. The first rule depends on the units of the features; the others do not.
+The printed error is the standard error of the mean over the data sets.
+
+`test` runs only the default and the other methods, once on the whole training sets, and reports
+accuracies on held-out data: MNIST's test images and a quarter of COIL20. The other methods are
+scikit-learn's ANOVA and mutual information, `mrmr_selection` and `fastcan` (pip install
+mrmr_selection fastcan), and random features. `cca_select` has fastcan's criterion and, by default,
+GC's ridge.
 """
 
 import argparse
@@ -27,15 +30,15 @@ from sklearn.svm import LinearSVC
 import jaxfs
 from benchmarks import data, selection
 from benchmarks.timing import finish, verdict
-from jaxfs.methods import gaussian
+from jaxfs.methods.gaussian import _search
 
 NUM_FEATURES = (10, 25, 50, 100)
 SETS = ("MNIST", "COIL20", "Yale", "warpPIE10P", "colon", "lung_small", "sorlie", "GLIOMA")
 SETS += ("shipp", "gravier", "madelon", "Prostate-GE", "su")
-LARGE = ("MNIST", "madelon")  # one repeat says enough; on few samples one says little
-#: What the ridge is a multiple of, the multiple, and the shrinkage.
+LARGE = ("MNIST", "madelon")  # one repeat is enough; small sets need two
+#: The quantity that the ridge is a multiple of, the multiple, and the shrinkage.
 RULES = (("mean", 0.3, 0.3), ("own", 0.3, 0.3), ("own", 0.3, 0.6), ("kurtosis", 0.1, 0.3))
-CHOOSING = ("GC.MI", "GKL.E")  # what the two functions do unless told otherwise
+CHOOSING = ("GC.MI", "GKL.E")  # the defaults of the two functions
 METHODS = {
     "GC.MI": (jaxfs.gc_select, "mi"),
     "GC.E": (jaxfs.gc_select, "entropy"),
@@ -53,7 +56,7 @@ def classifiers():
 
 
 def accuracies(x, y, xt, yt, order) -> np.ndarray:
-    """(classifier, number of features)."""
+    """Accuracies (classifier, number of features)."""
     out = np.zeros((2, len(NUM_FEATURES)))
     with warnings.catch_warnings(action="ignore"):  # constant features in a class
         for j, k in enumerate(NUM_FEATURES):
@@ -64,7 +67,7 @@ def accuracies(x, y, xt, yt, order) -> np.ndarray:
 
 
 def select(method: str, x, y):
-    """The order chosen by default."""
+    """The features selected by the default options, in order."""
     function, objective = METHODS[method]
     k, num_classes = max(NUM_FEATURES), int(y.max()) + 1
     options = {} if objective is None else {"objective": objective}
@@ -73,7 +76,7 @@ def select(method: str, x, y):
 
 
 def ridge_of(rule: str, share: float, x) -> np.ndarray:
-    """One number a feature; any will do for a constant."""
+    """The ridge of each feature; for a constant feature the value does not matter."""
     variances = x.var(axis=0)
     varies = variances > 0
     if rule == "mean":
@@ -85,18 +88,18 @@ def ridge_of(rule: str, share: float, x) -> np.ndarray:
 
 
 def select_by(method: str, x, y, fit, rule: str, share: float, shrinkage: float):
-    """The order chosen from the samples `fit`, the others having no weight: one compilation."""
+    """Features selected from the samples `fit`; the others have weight 0, for one compilation."""
     k = min(max(NUM_FEATURES), x.shape[1])
     numbers = (x, ridge_of(rule, share, x[fit]), shrinkage, np.isin(np.arange(len(y)), fit))
     x, ridge, shrinkage, weights = (jnp.asarray(a, jnp.float32) for a in numbers)
-    arguments = (x, y, ridge, shrinkage, jnp.full(k, -1, jnp.int32), weights)
-    options = {"num_features": k, "num_classes": int(y.max()) + 1}
+    arguments = (x, y, weights, ridge, shrinkage, jnp.full(k, -1, jnp.int32))
+    options = {"num_classes": int(y.max()) + 1}
     if method == "GC.MI":
-        options |= {"objective": "mi", "fallback": "wilks"}
-        found = gaussian.gc_select(*arguments, None, **options)
+        options |= {"search": _search.CompromiseSearch, "objective": "mi", "fallback": "wilks"}
+        found = _search.greedy_selection(*arguments, None, **options)
     else:
-        options["objective"] = "entropy"
-        found = gaussian.gkl_select(*arguments, **options)
+        options |= {"search": _search.DivergenceSearch, "objective": "entropy"}
+        found = _search.greedy_selection(*arguments, **options)
     order = np.asarray(found.indices)
     return order[order >= 0]
 
@@ -111,7 +114,7 @@ def rivals(x, y) -> dict[str, np.ndarray]:
         mrmr = mrmr_classif(
             pd.DataFrame(x[:, varying]), pd.Series(y), K=k, show_progress=False, n_jobs=2
         )
-    indicators = np.eye(y.max() + 1)[y]  # of the classes: fastcan takes numbers for targets
+    indicators = np.eye(y.max() + 1)[y]  # fastcan treats class codes as numbers
     fast = FastCan(min(k, len(varying)), verbose=0).fit(x[:, varying], indicators).indices_
     return {
         "fastcan": varying[fast],
@@ -123,7 +126,7 @@ def rivals(x, y) -> dict[str, np.ndarray]:
 
 
 def load(images: int) -> dict[str, tuple]:
-    """Training and held-out data."""
+    """Training data and held-out data."""
     x, y = data.mnist()
     x, _, y, _ = train_test_split(x, y, train_size=images, stratify=y, random_state=0)
     xt, yt = data.mnist("t10k")
@@ -148,7 +151,7 @@ def training(name: str, images: int) -> tuple[np.ndarray, np.ndarray]:
 def choose(images: int) -> None:
     """Compare the rules on training folds."""
     print("mean accuracy (%) over linear SVM and QDA and 10, 25, 50, 100 features, training folds;")
-    print("in parentheses the difference from the first rule, and its error over the sets")
+    print("in parentheses the difference from the first rule and its standard error over the sets")
     print(f"{'':26s}" + "".join(f"{f'{r} {a:g}, {s:g}':>24s}" for r, a, s in RULES))
     for method in CHOOSING:
         rows = []
@@ -176,7 +179,7 @@ def choose(images: int) -> None:
 
 
 def test(sets) -> None:
-    """The library's defaults and the rivals, on held-out data."""
+    """Compare the defaults with other methods on held-out data."""
     print("held-out accuracy (%), linear SVM / QDA")
     print(f"{'':28s}" + "".join(f"{k:>16d}" for k in NUM_FEATURES) + "      mean")
     means: dict[str, list[float]] = {}
@@ -192,7 +195,7 @@ def test(sets) -> None:
     )
     for method in CHOOSING:
         ratio = np.mean(means[rival]) / np.mean(means[method])
-        print(f"best rival, {rival}, / {method}: {verdict(ratio, 1.0)}")
+        print(f"best other method, {rival}, / {method}: {verdict(ratio, 1.0)}")
 
 
 def main() -> None:

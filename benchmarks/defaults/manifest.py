@@ -1,21 +1,24 @@
-"""Which bandwidth, ridge and geometry should ManiFeSt have by default? Nested cross-validation.
+"""Choice of the default bandwidth, ridge and geometry of ManiFeSt by nested cross-validation.
 
     JAXFS_DATA=… python -m benchmarks.defaults.manifest [--keep FOLDER] [DATA SET …]
 
-With `--keep` every finished data set is kept in that folder, and not computed again.
+`--keep` stores the results of every finished data set in the folder and does not compute them
+again.
 
-For every outer fold, each setting is judged by inner folds of the outer training part alone: score,
-take the best 5, 10, 20 and 50 features, fit an RBF-SVM, accuracy on the inner validation part. The
-setting with the best inner accuracy in the mean over data sets is then tested on the outer fold;
-the default is the one chosen by all outer folds together. For comparison: the setting chosen for
-each data set and fold, ANOVA, random and all features. Both dtypes. A setting that is NaN anywhere
-is out; so is the numerical rank of Algorithm 2, which is run for two classes only: its mean of
-many subspaces of nearly full dimension takes minutes.
+In every outer fold, each setting is evaluated on inner folds of the outer training part only:
+compute the score, take the best 5, 10, 20 and 50 features, fit an RBF-SVM, and measure the accuracy
+on the inner validation part. The setting with the best inner accuracy, averaged over data sets, is
+then tested on the outer fold. The default is the setting chosen by all outer folds together. For
+comparison, the script also tests the setting chosen for each data set and fold, ANOVA, random
+features and all features. It runs in both dtypes.
 
-To stay within an hour on two cores, data sets are cut down: at most 600 samples, drawn by class,
-and at most 300 features (128 for more than two classes), those of largest variance over all of
-them, labels unseen; of COIL20 every third pixel both ways. Madelon keeps its 500 and is
-standardised as in the paper, over all samples.
+A setting that gives NaN anywhere is excluded. So is the numerical rank of Algorithm 2, which is run
+for two classes only: its mean of many subspaces of nearly full dimension takes minutes.
+
+To finish within an hour on two cores, the data sets are reduced to at most 600 samples, stratified
+by class, and to at most 300 features (128 for more than two classes): those of largest variance
+over all samples, chosen without labels. COIL20 keeps every third pixel in both directions. Madelon
+keeps its 500 features and is standardised over all samples, as in the paper.
 """
 
 import argparse
@@ -35,7 +38,7 @@ MAX_SAMPLES, MAX_FEATURES, MAX_FEATURES_MANY = 600, 300, 128
 DATA = ("Prostate-GE", "colon", "madelon", "GLIOMA", "COIL20", "MNIST 4/9")
 DTYPES = ("float32", "float64")
 
-# (q, factor): factor times the q-th percentile of the distances.
+# (q, factor): the bandwidth is factor times the q-th percentile of the distances.
 BANDWIDTHS = ((50.0, 0.1), (50.0, 0.3), (5.0, 1.0), (50.0, 1.0), (95.0, 1.0), (50.0, 3.0))
 GEOMETRIES = (
     ("spd", 1e-3, None),
@@ -46,7 +49,7 @@ GEOMETRIES = (
 )
 AT_NUMERICAL_RANK = ("spsd", 0.0, None)
 SETTINGS = [(b, g) for b in BANDWIDTHS for g in GEOMETRIES]
-DEFAULT = ((50.0, 1.0), ("spd", 1e-2, None))  # as `manifest_score` has it
+DEFAULT = ((50.0, 1.0), ("spd", 1e-2, None))  # the default of `manifest_score`
 
 
 def name_of(setting) -> str:
@@ -72,7 +75,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     if name == "madelon":
         x = scale(x)
     most = MAX_FEATURES if y.max() == 1 else MAX_FEATURES_MANY
-    if name == "COIL20":  # every third pixel both ways
+    if name == "COIL20":  # every third pixel in both directions
         x = x.reshape(-1, 32, 32)[:, 1::3, 1::3].reshape(len(x), -1)
     elif name != "madelon" and x.shape[1] > most:
         x = x[:, np.sort(np.argsort(-x.var(0), kind="stable")[:most])]
@@ -80,7 +83,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scorers(x: np.ndarray, y: np.ndarray):
-    """A function of (setting, samples in use) for one data set: one compilation a geometry."""
+    """A function of (setting, samples in use) for one data set; one compilation per geometry."""
     import jax
     import jax.numpy as jnp
 
@@ -122,7 +125,7 @@ def accuracy(x, y, features, train, test) -> float:
 
 
 def mean_accuracy(x, y, scores, train, test) -> float:
-    """Over the numbers of features; NaN if the score is."""
+    """Mean accuracy over the numbers of features; NaN if a score is not finite."""
     from benchmarks.selection import top
 
     if not np.isfinite(scores).all():
@@ -132,7 +135,7 @@ def mean_accuracy(x, y, scores, train, test) -> float:
 
 
 def one(name: str, dtype: str):
-    """Inner and outer accuracies (fold, setting) of a data set, and of rivals (fold, rival)."""
+    """Inner and outer accuracies (fold, setting) of a data set, and of other methods."""
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     import jax
@@ -175,7 +178,7 @@ def report(results, names) -> None:
     for dtype in DTYPES:
         inner = np.stack([found[n, dtype][4].mean(0) for n in names], 1)  # setting, data set
         means = inner.mean(1)
-        print(f"\n{dtype}: inner accuracy (%), training folds alone")
+        print(f"\n{dtype}: inner accuracy (%), training folds only")
         print(f"{'':32s}" + "".join(f"{n:>13s}" for n in names) + f"{'mean':>9s}")
         for s in np.argsort(-means, kind="stable"):
             row = "".join(f"{100 * a:13.1f}" for a in inner[s])
@@ -208,7 +211,7 @@ def report(results, names) -> None:
 
 
 def kept(name: str, dtype: str, folder: Path | None):
-    """`one`, or what an earlier run of it has left in the folder."""
+    """The result of `one`, or the stored result of an earlier run."""
     if folder is None:
         return one(name, dtype)
     path = folder / f"manifest-{name.replace('/', '-')}-{dtype}.pickle"

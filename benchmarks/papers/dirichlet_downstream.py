@@ -1,25 +1,27 @@
-"""Dirichlet energy, section 4.3: what the chosen features are worth downstream.
+"""Dirichlet energy, section 4.3: the selected features in downstream tasks.
 
     JAXFS_DATA=… python -m benchmarks.papers.dirichlet_downstream
         [--sets SET …] [--splits 10] [--trees 1000] [--keep FILE] [--methods …] [--tasks …]
 
-Features are chosen on a random 80% of the samples, standardised; a random forest fitted there
-classifies the others (accuracy), k-means clusters the others (accuracy), and a network of one
-hidden layer of 3m/2 units, fitted there, reconstructs all features of the others from the chosen
-(RMSE). Printed as the mean over feature counts, as the best count (which is what Table 2 has), and
-as mean ranks over the sets. The options of "ours" were chosen on colon, lung_small, 1000 images of
-MNIST, scikit-learn's digits and the toys, which `--sets` knows too; of the sets here only Madelon
-was looked at on the way, whether its 20 useful features are found. That features are chosen by
-coverage and not "by the energy" was decided here. The options of the others are their defaults.
+Features are selected on a random 80% of the samples, standardised. There are three tasks. A random
+forest, fitted on the same samples, classifies the others (accuracy). k-means clusters the others
+(accuracy). A network with one hidden layer of 3m/2 units, fitted on the same samples, reconstructs
+all features of the others from the selected ones (RMSE). Printed are the mean over feature counts,
+the best count (as in Table 2), and mean ranks over the data sets.
 
-"Ours" runs once, with two restarts and 200 steps, for the largest number of features, of which the
-first are taken, as are those of all rankings; by the energy, once for every number; the paper's
-network, with one restart and 300 steps, too.
+The options of "ours" were chosen on colon, lung_small, 1000 images of MNIST, scikit-learn's digits
+and the toys, which `--sets` accepts too. Of the sets here only Madelon was used, to see whether its
+20 useful features are found. The choice of coverage instead of "by the energy" was made on these
+sets. The other methods have their default options.
 
-`--keep` names a file of results, to which finished splits are added, so that a run can be resumed,
-or methods and tasks be added to it. Compilation takes much of the time, and
-`JAX_COMPILATION_CACHE_DIR=DIR` spares most of it; a process for every core, with other sets
-and `taskset`, is faster than one for all.
+"Ours" runs once, with two restarts and 200 steps, for the largest number of features; smaller sets
+are its first features, as for all rankings. "By the energy" runs once for every number, and so does
+the paper's network, with one restart and 300 steps.
+
+`--keep` names a file of results, to which finished splits are added. It allows a run to be resumed,
+or methods and tasks to be added. Compilation takes much of the time;
+`JAX_COMPILATION_CACHE_DIR=DIR` saves most of it. One process per core, each with its own data sets
+and `taskset`, is faster than one process for all.
 """
 
 import argparse
@@ -38,7 +40,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxfs
 from benchmarks import clustering, data, reconstruction, selection
 from jaxfs import evaluate
-from jaxfs.methods.dirichlet._coverage import cover
+from jaxfs.methods.dirichlet._calibration import cover
 
 COUNTS = (25, 50, 75, 100, 150, 200, 300)
 FEWER = {
@@ -56,7 +58,7 @@ PAPER = {
     "GLIOMA": (81, 75, 0.69),
     "Prostate-GE": (89, 68, 0.73),
 }
-#: Threads of a forest; `taskset` restricts them.
+#: Number of threads of a forest; `taskset` limits it.
 JOBS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else -1
 TASKS = ("forest", "k-means", "RMSE")
 METHODS = (
@@ -73,18 +75,18 @@ METHODS = (
 
 
 def coverage(x, m: int) -> np.ndarray:
-    """Greedy maximum of Σ_j max_{i chosen} |corr_ij|: no graph at all, no value is moderated."""
+    """Greedy maximum of Σ_j max_{i selected} |corr_ij|, without a graph and without clipping."""
     units = x / np.sqrt(len(x))
     every = np.ones(x.shape[1])
     return np.asarray(jax.jit(cover, static_argnums=3)(units, every, every > 0, m))
 
 
 def choose(method: str, x, classes: int, counts, seed: int, width: int) -> list[np.ndarray]:
-    """The features of every count, from standardised training samples of a set of some width."""
+    """The selected features for every count, from standardised training samples."""
     d = x.shape[1]
 
     def trained(m: int, **options) -> np.ndarray:
-        # Constant features are never chosen; with them all splits of a set are one program.
+        # Padding with constant features, which are never selected, gives all splits one program.
         wide = np.pad(x, [(0, 0), (0, width - d)])
         found = jaxfs.fit_dirichlet_selector(jax.random.key(seed), wide, m, **options)
         assert (found.indices >= 0).all()
@@ -129,11 +131,13 @@ def k_means(test, y_test, classes: int, seed: int) -> float:
 
 
 def rmse(s: "Split", chosen, seed: int) -> float:
-    """Of a network with 3m/2 hidden units that reconstructs all features; d of them from all."""
+    """RMSE of a network that reconstructs all features: 3m/2 hidden units, or d if m = d."""
     m, d = len(chosen), s.train.shape[1]
     hidden = max(1, 3 * m // 2) if m < d else d
     if hidden > 1100:
-        return float("nan")  # all of thousands of features by themselves: hours, and no one's use
+        return float(
+            "nan"
+        )  # thousands of features from themselves would take hours and show nothing
     return reconstruction.rmse(s.train, s.test, chosen, s.units, hidden, seed)
 
 
@@ -142,12 +146,12 @@ class Split(NamedTuple):
     test: np.ndarray
     y_train: np.ndarray
     y_test: np.ndarray
-    width: int  # with the features that are left out
-    units: np.ndarray  # of errors: to have variance 1 in all samples, lest one gene rule the others
+    width: int  # number of features, including the constant ones that are left out
+    units: np.ndarray  # scales errors to variance 1 over all samples, so that no gene dominates
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A set of the table, or one of those on which options were chosen."""
+    """A data set of the table, or one on which options were chosen."""
     if name == "MNIST":
         x, y = data.mnist()
         return x[:1000], y[:1000]
@@ -155,7 +159,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(name: str, seed: int) -> Split:
-    """Standardised by the training samples; what is constant there is left out."""
+    """Samples standardised by the training part, without the features that are constant there."""
     x, y = load(name)
     order = np.random.default_rng(seed).permutation(len(x))
     train, test = np.split(order, [int(0.8 * len(x))])
@@ -176,7 +180,7 @@ def judge(task: str, s: Split, chosen, trees: int, seed: int) -> float:
 
 
 def add(done: dict, name: str, seed: int, methods, tasks, trees: int) -> None:
-    """What is not yet in `done`: the features of each method, and the value of each task."""
+    """Add the features of each method and the value of each task that `done` lacks."""
     s = split(name, seed)
     counts = [m for m in FEWER.get(name, COUNTS) if m <= s.train.shape[1]]
     classes = len(np.unique(s.y_train))
@@ -193,7 +197,10 @@ def add(done: dict, name: str, seed: int, methods, tasks, trees: int) -> None:
 
 
 def report(results: dict[str, list[dict]], methods) -> None:
-    """`results[name][seed][method][task]` are values by count; a task may lack some splits."""
+    """Print the results: `results[name][seed][method][task]` are values by count.
+
+    A task may lack some splits.
+    """
     means: dict[str, list] = {}
     for name, splits in results.items():
         print(f"{name} (Table 2, ours: {PAPER.get(name, 'not in it')})")
@@ -233,7 +240,7 @@ def main() -> None:
     options = parser.parse_args()
     done = json.loads(options.keep.read_text()) if options.keep and options.keep.exists() else {}
     results: dict[str, list] = {}
-    for seed in range(options.splits):  # split by split, so that every set has its share
+    for seed in range(options.splits):  # all sets have equally many splits if the run is stopped
         for name in options.sets:
             start = time.perf_counter()
             of = done.setdefault(f"{name} {seed}", {})
@@ -242,7 +249,7 @@ def main() -> None:
                 options.keep.write_text(json.dumps(done))
             results.setdefault(name, []).append(of)
             print(f"split {seed} of {name}: {time.perf_counter() - start:.0f} s", flush=True)
-            jax.clear_caches()  # programs take memory maps, of which a process may have 65 530
+            jax.clear_caches()  # compiled programs use memory maps; the limit is 65 530
     report(results, options.methods)
 
 

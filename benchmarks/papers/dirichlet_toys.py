@@ -1,10 +1,11 @@
-"""Dirichlet energy, section 4.2: two useful features among eighteen of noise.
+"""Dirichlet energy, section 4.2: two useful features among eighteen noise features.
 
     python -m benchmarks.papers.dirichlet_toys [SEEDS] [METHOD …]
 
-Blobs, moons and circles of 200 samples, standardised, columns shuffled, new data for every seed.
-Claim: the default call finds both useful features in at least 95% of the seeds of each. Beside it
-the paper's network, which takes most of the time, and the Laplacian score.
+Blobs, moons and circles of 200 samples, standardised, with shuffled columns and new data for every
+seed. Claim: the default call finds both useful features in at least 95% of the seeds of each. For
+comparison, the script runs the paper's network, which takes most of the time, and the Laplacian
+score.
 """
 
 import sys
@@ -28,7 +29,7 @@ TOYS = {
 
 
 def toy(name: str, seed: int) -> tuple[np.ndarray, set[int]]:
-    """Samples, and which columns are useful."""
+    """Samples, and the indices of the useful columns."""
     generator = np.random.default_rng(seed)
     useful = TOYS[name](seed)
     x = np.concatenate([useful, generator.normal(size=(NUM_SAMPLES, NUM_NOISE))], axis=1)

@@ -1,10 +1,10 @@
-"""GC and GKL, section 5.5: how many samples does the selection need? MNIST for the paper's sets.
+"""GC and GKL, section 5.5: accuracy by the number of samples, on MNIST instead of the paper's sets.
 
     JAXFS_DATA=… python -m benchmarks.papers.gaussian_samples [REPEATS]
 
-Features are selected from 50 … 5000 images of each digit, and from all; a linear SVM is fitted on
-10 000 images with the first 10, 25, 50 and 100 features, always the same images, and tested on
-MNIST's test images. Writes `gaussian_samples.png`.
+Features are selected from 50 … 5000 images of each digit, and from all images. A linear SVM is
+fitted with the first 10, 25, 50 and 100 features on 10 000 images, always the same, and tested on
+MNIST's test images. The script writes `gaussian_samples.png`.
 """
 
 import sys

@@ -1,11 +1,11 @@
-"""GC and GKL, section 5.1: features that tell the class only in pairs.
+"""GC and GKL, section 5.1: features that are informative only in pairs.
 
     python -m benchmarks.papers.gaussian_synthetic [DRAWS]
 
-X1 and X4 carry a little information alone, X2 and X5 much, but only beside X1 and X4; X3 is noise.
-Claims, over 200 draws of 25 000 samples: GC.MI and GKL.MI take X1 or X4 first in at least 93% (the
-paper, GC.MI: 96.3%); GKL.E, which depends on scale, starts with X2 or X5; all take the partner
-second and X3 last, every time.
+X1 and X4 are weakly informative on their own. X2 and X5 are strongly informative, but only together
+with X1 and X4. X3 is noise. Claims, over 200 draws of 25 000 samples: GC.MI and GKL.MI select X1 or
+X4 first in at least 93% (the paper, GC.MI: 96.3%). GKL.E, which depends on scale, starts with X2 or
+X5. All methods select the partner second and X3 last, every time.
 """
 
 import sys

@@ -1,12 +1,13 @@
-"""ManiFeSt, section 5.2 (Figs. 4 and 5): Madelon when the score sees few samples.
+"""ManiFeSt, section 5.2 (Figs. 4 and 5): Madelon with few samples for the score.
 
     JAXFS_DATA=… python -m benchmarks.papers.manifest_madelon [FOLDS]
 
-Features are standardised on the training folds and scored from 1%, 5% and 100% of them; then an
-RBF-SVM is tuned and fitted on all training samples with the top 20, and tested on the fold left
-out. ManiFeSt has the paper's scale for this data, Median(0.1), and no other tuning. ReliefF is
-skrebate's; of several numbers of neighbours the best on the training samples is taken, but at 100%,
-where one run takes minutes, its default of 10. The paper has ten folds; FOLDS says how many to run.
+Features are standardised on the training folds and scored from 1%, 5% and 100% of their samples.
+Then an RBF-SVM is tuned and fitted on all training samples with the top 20 features, and tested on
+the remaining fold. ManiFeSt uses the paper's bandwidth for these data, Median(0.1), without further
+tuning. ReliefF is skrebate's. Its number of neighbours is chosen on the training samples, except at
+100%, where one run takes minutes and its default of 10 is used. The paper has ten folds; FOLDS is
+the number of folds to run.
 """
 
 import sys
@@ -66,7 +67,7 @@ def main() -> None:
         cells = (np.array(found[name, fraction]) * 100 for fraction in FRACTIONS)
         print(f"{name:26s}" + "".join(f"{c.mean():9.1f} ± {c.std():4.1f}" for c in cells))
     print("paper, best over numbers of features: 90.7 for ManiFeSt and ReliefF at 100%;")
-    print("ManiFeSt robust down to 1%, all others failing below 10%")
+    print("ManiFeSt is robust down to 1%; all other methods fail below 10%")
 
 
 if __name__ == "__main__":

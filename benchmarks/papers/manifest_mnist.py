@@ -2,11 +2,11 @@
 
     JAXFS_DATA=… python -m benchmarks.papers.manifest_mnist [SPLITS [SPLITS OF RELIEFF]]
 
-3000 images, some 300 of each digit, are scored; an RBF-SVM is tuned and fitted on the same 3000
-with the top 20 and 50 pixels, and tested on the other 57 000. Scales (the percentiles of appendix
-D.1) and neighbours of mutual information are chosen by cross-validation on the 3000.
-ReliefF is skrebate's with its default of 10 neighbours, from half the images, since its time grows
-as their square; it has a number of splits of its own. The paper has ten splits.
+The score sees 3000 images, about 300 of each digit. An RBF-SVM is tuned and fitted on the same 3000
+images with the top 20 and 50 pixels, and tested on the other 57 000. The bandwidths (the
+percentiles of appendix D.1) and the neighbours of mutual information are chosen by cross-validation
+on the 3000 images. ReliefF is skrebate's with its default of 10 neighbours, on half the images,
+because its time grows as their square; it has its own number of splits. The paper has ten splits.
 """
 
 import sys
@@ -32,13 +32,13 @@ def per_class(x, y, percentile):
 
 
 def manifest(x, y) -> dict[float, np.ndarray]:
-    """The scores of every class, (10, 784), for every scale."""
+    """Scores (10, 784) of every class, for every bandwidth."""
     x = x.astype(np.float32)
     return {q: np.asarray(per_class(x, y, jnp.float32(q))) for q in PERCENTILES}
 
 
 def relieff(x, y) -> np.ndarray:
-    """Half the images; pixels that never change are left out: they have no score and cost time."""
+    """ReliefF scores from half the images; constant pixels are left out to save time."""
     x, _, y, _ = train_test_split(x, y, train_size=0.5, stratify=y, random_state=0)
     varying = x.std(axis=0) > 0
     scores = np.full(x.shape[1], -np.inf)

@@ -1,10 +1,11 @@
-"""ManiFeSt, sections 5.1 and 5.3 and appendix D.2.3: the synthetic problems with a known answer.
+"""ManiFeSt, sections 5.1 and 5.3 and appendix D.2.3: synthetic problems with a known answer.
 
     python -m benchmarks.papers.manifest_synthetic [RUNS OF THE HYPERCUBE]
 
-The hypercube's scale is tuned as in appendix D.1, by the cross-validated accuracy of an RBF-SVM on
-the training samples, never on the truth; so are the neighbours of the rivals. ANOVA and mutual
-information are scikit-learn's; ReliefF is skrebate's (`pip install skrebate`).
+The bandwidth for the hypercube is tuned as in appendix D.1, by the cross-validated accuracy of an
+RBF-SVM on the training samples, never by the true features. The neighbours of the other methods are
+tuned in the same way. ANOVA and mutual information are scikit-learn's; ReliefF is skrebate's
+(`pip install skrebate`).
 """
 
 import sys
@@ -23,16 +24,16 @@ def xor_data(seeds: int = 200, n: int = 50, d: int = 100):
 
 
 def xor() -> None:
-    """Section 5.1: y = f1 xor f5, two picks a run, 200 runs in one vmapped call."""
+    """Section 5.1: y = f1 xor f5, two selected features per run, 200 runs in one vmapped call."""
     x, y = xor_data()
     score = jax.jit(jax.vmap(lambda x, y: selection.by_labels(x, y, bandwidth=jaxfs.Median(0.1))))
     picks = np.argsort(np.asarray(score(x, y)), axis=1)[:, -2:]
     right = np.isin(picks, [0, 4]).mean()
-    print(f"XOR-100: {right:.4f} of the picks right over {len(x)} runs (bar 0.99; paper 1.00)")
+    print(f"XOR-100: {right:.4f} of the features correct, {len(x)} runs (bar 0.99; paper 1.00)")
 
 
 def toy() -> None:
-    """Appendix D.2.3: y = f1 alone is missed; with f5 constant both are found."""
+    """Appendix D.2.3: y = f1 is missed if all features are random, and found if f5 is constant."""
     generator = np.random.default_rng(1)
     x = generator.integers(0, 2, size=(200, 500, 20)).astype(np.float32)
     y = x[:, :, 0].astype(np.int32)
@@ -48,7 +49,7 @@ def toy() -> None:
 
 
 def hypercube(runs: int = 50) -> None:
-    """Section 5.3: 10 relevant features of 200, 50 samples for the score."""
+    """Section 5.3: 10 relevant features of 200; the score sees 50 samples."""
     scales = [
         jax.jit(lambda x, y, q=q: selection.by_labels(x, y, bandwidth=jaxfs.Percentile(q)))
         for q in selection.PERCENTILES
@@ -57,7 +58,7 @@ def hypercube(runs: int = 50) -> None:
     for seed in range(runs):
         x, y = make_classification(
             2000, 200, n_informative=10, n_redundant=0, shuffle=False, random_state=seed
-        )  # two clusters a class
+        )  # two clusters per class
         order = np.random.default_rng(seed).permutation(2000)
         train, few = order[:1500], np.arange(50)
         x, y = x[train], y[train]
@@ -75,7 +76,7 @@ def hypercube(runs: int = 50) -> None:
             chosen = selection.tuned(scores, x, y, few, 10)
             found.setdefault(name, []).append(int(np.sum(chosen < 10)))
     for name, counts in found.items():
-        print(f"hypercube: {name:24s} {np.mean(counts):5.2f} ± {np.std(counts):.2f} of 10 right")
+        print(f"hypercube: {name:24s} {np.mean(counts):5.2f} ± {np.std(counts):.2f} of 10 correct")
 
 
 def main() -> None:

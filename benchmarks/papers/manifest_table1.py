@@ -1,19 +1,20 @@
-"""ManiFeSt, Table 1: colon and Prostate-GE, with ReliefF and with the sum of both.
+"""ManiFeSt, Table 1: ManiFeSt, ReliefF and the sum of both on colon and Prostate-GE.
 
     JAXFS_DATA=… python -m benchmarks.papers.manifest_table1 [colon] [Prostate-GE] [--splits 50] …
 
-By section 5.4 and appendix D.1: 90% of the samples train, 10% test, 50 stratified splits (five
-shuffles of ten folds). Features are scored on the training samples. An RBF-SVM has C and γ from a
-grid of 7 × 7 by 10-fold cross-validation of the training samples; for every number of features the
-setting of a score (percentile of the kernel's scale, number of neighbours) is the one with the best
-accuracy there. ReliefF's setting is kept in the combination, whose percentile is chosen anew, from
-two more. The data are taken as they are.
+The protocol is that of section 5.4 and appendix D.1: 90% of the samples for training, 10% for
+testing, 50 stratified splits (five shuffles of ten folds). Features are scored on the training
+samples. C and γ of an RBF-SVM are chosen from a 7 × 7 grid by 10-fold cross-validation on the
+training samples. For every number of features, the setting of a score (percentile of the bandwidth,
+number of neighbours) is the one with the best accuracy there. The combination keeps ReliefF's
+setting and chooses its percentile again, with two more percentiles. The data are not preprocessed.
 
-The paper shows the number of features with the least *test* error: so does the column "best". The
-column beside it takes the number with the best cross-validation of each split, and no test sample.
+The paper reports the number of features with the lowest *test* error, and so does the column
+"best". The column next to it takes the number with the best cross-validation in each split, without
+test samples.
 
-One score of the 5966 genes takes a minute or more, and there are nine in each split: `--genes 1000`
-keeps those that vary most in the training samples. `--quick` takes few settings, numbers and folds.
+One score of the 5966 genes takes a minute or more, and each split needs nine. `--genes 1000` keeps
+the genes that vary most in the training samples. `--quick` uses fewer settings, numbers and folds.
 """
 
 import argparse
@@ -35,19 +36,19 @@ from sklearn.svm import _libsvm
 import jaxfs
 from benchmarks import data, selection
 
-_libsvm.set_verbosity_wrap(0)  # it prints every fit unless told, in every process
+_libsvm.set_verbosity_wrap(0)  # otherwise every process prints every fit
 
 METHODS = ("all features", "ReliefF", "ManiFeSt", "ManiFeSt + ReliefF")
 PAPER = {
     "colon": ("17.74 ± 13.69", "13.23 ± 11.70 (20)", "12.90 ± 12.71 (200)", "10.97 ± 10.96 (40)"),
     "Prostate-GE": ("8.82 ± 9.23", "5.56 ± 8.52 (1073)", "5.23 ± 7.82 (119)", "5.23 ± 6.94 (238)"),
 }
-#: Shares of the features: the numbers of Table 1 are such, as 119, 238, 357, 715 and 1073 of 5966.
+#: Shares of the features that give the numbers in Table 1: 119, 238, 357, 715 and 1073 of 5966.
 SHARES = (0.004, 0.008, 0.01, 0.02, 0.04, 0.1, 0.12, 0.18, 0.2)
 
 
 class Protocol(NamedTuple):
-    """The settings among which cross-validation chooses."""
+    """Candidate settings for the cross-validation."""
 
     percentiles: Sequence[float] = (1.0, *selection.PERCENTILES, 99.0)
     neighbors: Sequence[int] = selection.NEIGHBORS
@@ -64,7 +65,7 @@ QUICK = Protocol((5.0, 50.0, 95.0), (3, 10), (0.01, 0.02, 0.1), (2.0, 16.0), (2.
 
 @jax.jit
 def manifest(x, y, train, percentiles):
-    """(settings, d), one percentile after another: each takes the memory of six d × d arrays."""
+    """Scores (settings, d), in a loop over percentiles: each needs six d × d arrays."""
     first, second = (jnp.where(y == c, train, 0) for c in (0, 1))
 
     def one(q):
@@ -80,7 +81,7 @@ def relieff(x, y, train, k: int):
 
 
 def scores(x, y, train, protocol: Protocol):
-    """The scores of every setting: ManiFeSt's (m, d) and ReliefF's (k, d)."""
+    """Scores of every setting: ManiFeSt's (m, d) and ReliefF's (k, d)."""
     w = np.isin(np.arange(len(y)), train).astype(np.float32)
     fewest = np.bincount(y[train]).min()
     theirs = [relieff(x, y, w, k) for k in protocol.neighbors if k < fewest]
@@ -92,14 +93,14 @@ def scores(x, y, train, protocol: Protocol):
 
 
 class Model(NamedTuple):
-    """Accuracy in cross-validation at the best C and γ, and the test error there."""
+    """Cross-validated accuracy at the best C and γ, and the test error of that model."""
 
     accuracy: float
     error: float
 
 
 def classify(x, y, train, test, protocol: Protocol) -> Model:
-    """An RBF-SVM from distances: all C and γ share them."""
+    """An RBF-SVM tuned over C and γ, which all use the same distances."""
     d2 = euclidean_distances(x, squared=True)
     inner = StratifiedKFold(protocol.folds, shuffle=True, random_state=0)
     splits = list(inner.split(train, y[train]))
@@ -115,10 +116,10 @@ def classify(x, y, train, test, protocol: Protocol) -> Model:
 
 
 def right(kernel, y, penalty: float, train, test) -> float:
-    """The accuracy of an SVM, by LIBSVM as scikit-learn calls it.
+    """The accuracy of an SVM, fitted by LIBSVM as scikit-learn calls it.
 
-    `SVC(C=penalty, kernel="precomputed")` has the same answer after thirty times as long, which it
-    spends on checking its arguments: the table takes some ten million fits.
+    `SVC(C=penalty, kernel="precomputed")` gives the same result in thirty times the time, which it
+    spends on checking its arguments. The table needs about ten million fits.
     """
     given = np.ascontiguousarray(kernel[np.ix_(train, train)])
     options = {"svm_type": 0, "kernel": "precomputed", "tol": 1e-3, "cache_size": 200.0}
@@ -129,16 +130,16 @@ def right(kernel, y, penalty: float, train, test) -> float:
 
 
 def split_errors(x, y, train, test, protocol: Protocol, genes: int | None):
-    """`Model` of every method and number of features; one number for all features."""
+    """The `Model` of every method and number of features, and that of all features."""
     if genes is not None and genes < x.shape[1]:
         x = x[:, np.sort(np.argsort(-x[train].var(axis=0), kind="stable")[:genes])]
     counts = numbers(x.shape[1], protocol)
     ours, theirs = scores(x.astype(np.float32), y, train, protocol)
 
     def tuned(candidates: dict[int, np.ndarray]) -> dict[int, tuple[int, Model]]:
-        """For every number of features the setting with the best cross-validation, and its model.
+        """The setting with the best cross-validation for every number of features, and its model.
 
-        Of equals the first.
+        Ties go to the first setting.
         """
         tasks = [(k, score) for k, settings in candidates.items() for score in settings]
         run = joblib.delayed(classify)
@@ -186,8 +187,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("sets", nargs="*", default=list(PAPER), help="colon, Prostate-GE")
     parser.add_argument("--splits", type=int, default=50)
-    parser.add_argument("--genes", type=int, help="only so many features, those that vary most")
-    parser.add_argument("--quick", action="store_true", help="few settings")
+    parser.add_argument("--genes", type=int, help="number of features to keep, by variance")
+    parser.add_argument("--quick", action="store_true", help="use fewer settings")
     given = parser.parse_args()
     protocol = QUICK if given.quick else Protocol()
     for name in given.sets:

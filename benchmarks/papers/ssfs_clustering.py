@@ -1,13 +1,13 @@
-"""SSFS, section 5.1: clustering accuracy on the features that each method ranks first.
+"""SSFS, section 5.1: clustering accuracy on the best features of each method.
 
     JAXFS_DATA=… python -m benchmarks.papers.ssfs_clustering [SET …]
 
-k-means × 20 on the first 2, 5, 10 … 300 features, z-scored: the best count, as Table 1 has it, and
-the mean over counts ≥ 10. "literal" is the transcription of `ssfs_literal`, with 100 resamples (20
-on COIL20, where scikit-learn is slow); `ssfs` has 500 (100 on COIL20) where it needs any. Claim:
-with its defaults `ssfs` is at least as good as the literal, within one standard deviation, set by
-set. The last lines are mean ranks over the sets, on which the defaults were chosen.
-XGBoost: `pip install xgboost`.
+k-means runs 20 times on the first 2, 5, 10 … 300 features, z-scored. Printed are the best count, as
+in Table 1, and the mean over counts ≥ 10. "literal" is the transcription in `ssfs_literal`, with
+100 resamples (20 on COIL20, where scikit-learn is slow). `ssfs` has 500 (100 on COIL20) where it
+uses resamples. Claim: on every data set, `ssfs` with its defaults is at least as good as the
+literal version, within one standard deviation. The last lines are mean ranks over the data sets, on
+which the defaults were chosen. Install XGBoost with `pip install xgboost`.
 """
 
 import sys
@@ -19,7 +19,7 @@ import jaxfs
 from benchmarks import clustering, data, selection, timing
 from benchmarks.papers import ssfs_literal
 
-#: Options of `ssfs`: the paper's rules, and what is beside them; the last are the defaults.
+#: Options of `ssfs`: the paper's rules, variants of them, and the defaults.
 PAPER_RULES = {"selection": "stability", "scoring": "boosting", "ranking": "score"}
 VARIANTS = {
     "ssfs, the paper's rules": PAPER_RULES,
@@ -30,12 +30,12 @@ VARIANTS = {
     "  predictability, diverse": {"scoring": "boosting"},
     "ssfs": {},
 }
-#: Of more than 1000 samples, fewer resamples.
+#: Fewer resamples for more than 1000 samples.
 FEWER = {"selection": jaxfs.Stable(num_resamples=100)}
 
 
 def orders(x, k: int) -> dict[str, np.ndarray]:
-    """The features from best to worst, by method."""
+    """The features from best to worst, for each method."""
     many = len(x) > 1000
     z = clustering.standardized(x)
     out = {

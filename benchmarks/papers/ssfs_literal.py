@@ -2,12 +2,13 @@
 
     JAXFS_DATA=… python -m benchmarks.papers.ssfs_literal [SET …]
 
-What the paper leaves open: the 2nd neighbour does not count the sample itself, the diagonal of the
-affinity stays, the trivial eigenvector is skipped, a resample with one class only is left out.
-Logistic regression stops at scikit-learn's default tolerance, far from its minimum where classes
-are separable: with `tol=1e-8` other eigenvectors are selected on some sets, half of them on COIL20.
-Prints the clustering accuracies of section 5.1 beside those of all features, random ones and the
-paper's Table 1. XGBoost: `pip install xgboost`.
+The paper leaves some details open. Here the 2nd neighbour does not count the sample itself, the
+diagonal of the affinity is kept, the trivial eigenvector is skipped, and a resample with only one
+class is left out. Logistic regression stops at scikit-learn's default tolerance, far from its
+minimum where classes are separable. With `tol=1e-8` it selects other eigenvectors on some data
+sets, half of them on COIL20. The script prints the clustering accuracies of section 5.1 together
+with those of all features, random features and the paper's Table 1. Install XGBoost with `pip
+install xgboost`.
 """
 
 import sys
@@ -31,7 +32,7 @@ SETS = ("Prostate-GE", "Yale", "GLIOMA", "lung_small", "warpPIE10P", "COIL20")
 
 
 class Details(NamedTuple):
-    """The spectrum (d,), eigenvectors and pseudo-labels (n, d), and what was made of them."""
+    """The spectrum (d,), eigenvectors and pseudo-labels (n, d), and the results of each step."""
 
     eigenvalues: np.ndarray
     eigenvectors: np.ndarray
@@ -44,7 +45,7 @@ class Details(NamedTuple):
 def literal(
     x, k: int, *, num_resamples: int = 500, fraction: float = 0.95, seed: int = 0, tol: float = 1e-4
 ) -> tuple[np.ndarray, Details]:
-    """Algorithm 2: the features from best to worst, ties by index, and how it came about."""
+    """Algorithm 2: the features from best to worst, ties by index, and all intermediate results."""
     x = clustering.standardized(x)
     eigenvalues, v = eigenvectors(affinity(x), 2 * k)
     labels = np.stack([two_medoids(one) for one in v.T], axis=1)
@@ -63,14 +64,14 @@ def affinity(x) -> np.ndarray:
 
 
 def eigenvectors(w, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """The d smallest eigenvalues but the first of I − Δ^-½ W Δ^-½, and their vectors (n, d)."""
+    """The d smallest eigenvalues after the first of I − Δ^-½ W Δ^-½, and their vectors (n, d)."""
     root = np.sqrt(w.sum(axis=1))
     values, vectors = np.linalg.eigh(np.eye(len(w)) - w / np.outer(root, root))
     return values[1 : d + 1], vectors[:, 1 : d + 1]
 
 
 def two_medoids(v) -> np.ndarray:
-    """1 for the upper group of the split of the line with the least Σ |v_i − medoid|."""
+    """Labels of the split of the line with the smallest Σ |v_i − medoid|; the upper group is 1."""
     s = np.sort(v)
 
     def cost(group):
@@ -91,7 +92,7 @@ def resamples(number: int, n: int, *, fraction: float = 0.95, seed: int = 0) -> 
 
 
 def selection(x, labels, masks, k: int, *, tol: float = 1e-4) -> tuple[np.ndarray, np.ndarray]:
-    """Algorithm 1: the k labels whose models vary least, and Σ_m Var(s_m) of all labels."""
+    """Algorithm 1: the k labels with the most stable models, and Σ_m Var(s_m) of all labels."""
     instability = []
     for y in labels.T:
         both = [mask for mask in masks if np.ptp(y[mask])]
@@ -101,13 +102,13 @@ def selection(x, labels, masks, k: int, *, tol: float = 1e-4) -> tuple[np.ndarra
 
 
 def coefficients(x, y, tol: float = 1e-4) -> np.ndarray:
-    """|β| of logistic regression, C = 1, summing to one."""
+    """|β| of logistic regression with C = 1, scaled to sum to one."""
     score = np.abs(LogisticRegression(tol=tol, max_iter=10_000).fit(x, y).coef_[0])
     return score / score.sum()
 
 
 def gain(x, y) -> np.ndarray:
-    """XGBoost's gain importances, which sum to one; one thread, so that runs repeat."""
+    """XGBoost's gain importances, which sum to one; one thread makes runs repeatable."""
     return XGBClassifier(n_jobs=1).fit(x, y).feature_importances_
 
 

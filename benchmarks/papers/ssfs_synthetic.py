@@ -2,9 +2,10 @@
 
     python -m benchmarks.papers.ssfs_synthetic [SEEDS OF 5.2.1 [TRIALS OF D]]
 
-The first five features are two Gaussian blobs; the others hold nothing but correlated noise of unit
-variance. Section 5.2.1 shows one draw; here are several. Both scalings: the paper z-scores its real
-data and does not say what it does here. Two clusters, so two of four eigenvectors are kept.
+The first five features form two Gaussian blobs. The others are correlated noise of unit variance.
+Section 5.2.1 shows one draw; this script uses several. It tries both scalings, because the paper
+z-scores its real data and does not state the scaling here. There are two clusters, so that two of
+four eigenvectors are kept.
 """
 
 import sys
@@ -22,7 +23,7 @@ from benchmarks import clustering, selection
 NUM_INFORMATIVE, BLOCK = 5, 15
 NUISANCES = (5, 20, 40, 60, 80, 100)
 
-#: The variants of section 5.2 as options of `ssfs`.
+#: Options of `ssfs` for the variants of section 5.2.
 PAPER = {"selection": "stability", "scoring": "boosting", "ranking": "score"}
 VARIANTS = {
     "SSFS": PAPER,
@@ -31,7 +32,7 @@ VARIANTS = {
     "regression": PAPER | {"pseudo_labels": "continuous"},
 }
 
-#: The true positive rates of Table 3, of one draw.
+#: True positive rates in Table 3, for one draw.
 TABLE_3 = {"SSFS": 0.3, "linear_clf": 1.0, "no selection": 0.0, "regression": 0.0, "MCFS": 0.0}
 
 Score = Callable[[np.ndarray, int, bool], np.ndarray]
@@ -55,7 +56,7 @@ METHODS = {name: variant(options) for name, options in VARIANTS.items()} | {"MCF
 
 
 def normal_noise(generator, n: int, p: int) -> np.ndarray:
-    """Unit variances, covariances 0.5 within blocks of 15 and 0.01 between them."""
+    """Normal noise of unit variances, covariances 0.5 in blocks of 15 and 0.01 between them."""
     block = np.arange(p) // BLOCK
     covariance = np.where(block[:, None] == block, 0.5, 0.01)
     np.fill_diagonal(covariance, 1)
@@ -63,12 +64,12 @@ def normal_noise(generator, n: int, p: int) -> np.ndarray:
 
 
 def laplace_noise(generator, n: int, p: int) -> np.ndarray:
-    """The copula of `normal_noise` with Laplace marginals of unit variance."""
+    """Noise with the copula of `normal_noise` and Laplace marginals of unit variance."""
     return laplace.ppf(ndtr(normal_noise(generator, n, p)), scale=np.sqrt(0.5))
 
 
 def sample(seed: int, n: int, num_nuisance: int, noise: Callable = normal_noise) -> np.ndarray:
-    """(n, 5 + num_nuisance): blobs first, as `make_blobs` draws them, then noise."""
+    """Samples (n, 5 + num_nuisance): blobs of `make_blobs` first, then noise."""
     blobs, _ = make_blobs(
         n, NUM_INFORMATIVE, centers=2, cluster_std=1.0, random_state=seed
     )  # centres uniform in [−10, 10]⁵
@@ -76,7 +77,7 @@ def sample(seed: int, n: int, num_nuisance: int, noise: Callable = normal_noise)
 
 
 def hits(method: Score, x, seed: int, standardize: bool, k: int) -> float:
-    """The share of the k best features that are of the blobs."""
+    """Share of the k best features that belong to the blobs."""
     chosen = selection.top(method(x, seed, standardize), k)
     return float(np.mean(chosen < NUM_INFORMATIVE))
 

@@ -1,12 +1,12 @@
-"""Claim: equal calls give equal bits, with two BLAS threads and two calls at a time.
+"""Claim: equal calls return equal bits, with two BLAS threads and two concurrent calls.
 
     python -m benchmarks.precision.repeatability [CALLS]
 
-OpenBLAS with several threads is reported to multiply wrongly while another thread decomposes a
-matrix. Each function is called CALLS times (2000 by default) from two threads of Python, with x64
-off and on, on matrices that OpenBLAS shares between threads (from 64 rows on). The answers of every
-call are compared bit by bit with those of the first. Then NumPy's own product of matrices and
-decomposition run side by side, without JAX.
+There are reports that OpenBLAS with several threads multiplies wrongly while another thread
+decomposes a matrix. Each function is called CALLS times (2000 by default) from two Python threads,
+with x64 off and on, on matrices that OpenBLAS splits between threads (64 rows or more). The results
+of every call are compared bit by bit with those of the first. Finally, NumPy's matrix product and
+eigendecomposition run concurrently without JAX.
 """
 
 import os
@@ -31,7 +31,7 @@ N, D = 100, 128
 
 
 def calls(dtype: type) -> dict[str, Callable[[], Any]]:
-    """Without arguments, on the same data each time."""
+    """Calls without arguments that use the same data each time."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2 * N, D)).astype(dtype)
     y = (x[:, 0] + rng.normal(size=2 * N) > 0).astype(np.int32)
@@ -53,7 +53,7 @@ def bits(answer: Any) -> list[bytes]:
 
 
 def differing(call: Callable[[], Any], number: int) -> int:
-    """How many of `number` calls, two at a time, answer other bits than the first."""
+    """Number of calls, of `number` run two at a time, whose bits differ from the first call."""
     first = bits(call())
     with ThreadPoolExecutor(2) as pool:
         return sum(pool.map(lambda _: bits(call()) != first, range(number)))

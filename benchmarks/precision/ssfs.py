@@ -1,10 +1,11 @@
-"""Claim: batched logistic fits are scikit-learn's, converged, and select the same eigenvectors.
+"""Claim: batched logistic fits equal converged scikit-learn and select the same eigenvectors.
 
     JAXFS_DATA=… python -m benchmarks.precision.ssfs [SET …]
 
-float32 against scikit-learn at tol 1e-10 in float64, on the pseudo-labels of real sets: the largest
-error of a coefficient relative to the largest coefficient, on all samples and on resamples of 95 %;
-then which k of 2k eigenvectors both select on the same masks (20; 10 on COIL20).
+float32 is compared with scikit-learn at tol 1e-10 in float64, on the pseudo-labels of real data
+sets. Printed is the largest error of a coefficient relative to the largest coefficient, on all
+samples and on resamples of 95 %. Then both select k of 2k eigenvectors on the same masks (20; 10 on
+COIL20).
 """
 
 import sys
@@ -25,7 +26,7 @@ ALLOWED = 2e-4
 
 
 def converged(x, y) -> np.ndarray:
-    with warnings.catch_warnings(action="ignore"):  # that the line search can go no further
+    with warnings.catch_warnings(action="ignore"):  # the line search cannot improve further
         return LogisticRegression(tol=1e-10, max_iter=100_000).fit(x, y).coef_[0]
 
 
@@ -39,7 +40,9 @@ def main() -> None:
         labels = np.asarray(graph.pseudo_labels)
         number = 10 if len(x) > 1000 else 20
         masks = np.asarray(subsample_masks(jax.random.key(0), 2 * number, len(x)))
-        both = [np.ptp(labels[m], axis=0).all() for m in masks]  # sides of every label
+        both = [
+            np.ptp(labels[m], axis=0).all() for m in masks
+        ]  # masks with both sides of every label
         masks = masks[both][:number]
 
         theirs = np.array([[converged(z[m], label[m]) for m in masks] for label in labels.T])

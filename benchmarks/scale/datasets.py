@@ -1,12 +1,13 @@
-"""Claims: ten thousand data sets are one call, and two devices are nearly twice as fast as one.
+"""Claims: one call scores ten thousand data sets, and two devices are nearly twice as fast as one.
 
     python -m benchmarks.scale.datasets [--picture FILE] [--number 10000]
 
-10 000 data sets of 40 samples (20 a class) and 100 features, float64 and float32: on 2 CPU devices
-at least 1.6 times as fast as the best call on one (the best of several batch sizes, and of one or
-two BLAS threads, tried on a tenth of the data sets), and at most 1.7 times a loop of LAPACK's
-`eigh` over as many feature kernels, which are 100 × 100. Then how time grows with the number of
-data sets. Two virtual devices on two cores: close everything else.
+10 000 data sets of 40 samples (20 per class) and 100 features, in float64 and float32. Two CPU
+devices are at least 1.6 times as fast as the best call on one device. The best call is that of
+several batch sizes, and of one or two BLAS threads, on a tenth of the data sets. The time is at
+most 1.7 times that of a loop of LAPACK's `eigh` over as many 100 × 100 feature kernels. The script
+also prints how time grows with the number of data sets. It uses two virtual devices on two cores:
+stop other programs.
 """
 
 import argparse
@@ -29,9 +30,9 @@ def problem(number: int, dtype) -> np.ndarray:
 
 
 def loop_of_eigh(number: int, dtype) -> float:
-    """Seconds for as many eigh, of feature kernels of these data, by SciPy's LAPACK; best of 3.
+    """Seconds of `number` LAPACK `eigh` (SciPy) of feature kernels of these data; best of 3.
 
-    Of the kernels and not of any matrices: LAPACK is faster on spectra that repeat.
+    The kernels matter: LAPACK is faster on matrices with repeated eigenvalues.
     """
     kernels = [
         np.asfortranarray(jaxfs.kernels.feature_kernel(x, bandwidth=jaxfs.Median(1.0)))
@@ -54,7 +55,7 @@ def call(number: int, dtype, devices: int, batch_size: int):
 
 
 def settings(number: int, dtype, devices: int) -> tuple[int, int]:
-    """The best number of BLAS threads and batch size, on a tenth of the data sets."""
+    """The best number of BLAS threads and batch size, measured on a tenth of the data sets."""
     seconds = {}
     for threads in (1, 2):
         with threadpoolctl.threadpool_limits(threads):

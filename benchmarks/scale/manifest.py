@@ -1,17 +1,17 @@
-"""Claims: the low-rank ManiFeSt score is near the exact one, and linear in the features.
+"""Claims: the low-rank ManiFeSt score is close to the exact one, and linear in the features.
 
     JAXFS_DATA=… python -m benchmarks.scale.manifest [--picture FILE] [--skip-exact]
 
-Prostate-GE (5 966 features), rank 200: Spearman ≥ .99 and 90 of the top 100 in common with the
-exact score, in at most 0.2 of its time, compilation included on both sides. 100 000 synthetic
-features of 80 samples: at most 60 CPU-seconds and 3 GB resident, compilation included, and the 100
-planted features found. From 10 000 to 100 000 features time grows no faster than d^1.2
-(compilation, a constant, left out).
+- Prostate-GE (5 966 features), rank 200: Spearman ≥ .99 and 90 of the top 100 in common with the
+  exact score, in at most 0.2 of its time, compilation included on both sides.
+- 100 000 synthetic features of 80 samples: at most 60 CPU-seconds and 3 GB resident, compilation
+  included, and the 100 planted features are found.
+- From 10 000 to 100 000 features, time without compilation grows no faster than d^1.2.
 
-What is found depends on the data. With 5 hidden factors and noise of 0.3, 98 of 100 planted
-features were found among 20 000; with noise of 1.0, 38. Of 500 features that share a factor in one
-class alone, among 100 000 of pure noise, nearly none were. The defaults were chosen on Prostate-GE,
-too. Each size runs in a process of its own; times are CPU-seconds.
+The recall depends on the data. With 5 hidden factors and noise of 0.3, 98 of 100 planted features
+were found among 20 000; with noise of 1.0, 38 were found. Of 500 features that share a factor in
+one class only, among 100 000 of pure noise, almost none were found. The defaults were chosen on
+Prostate-GE too. Each size runs in its own process; times are CPU-seconds.
 """
 
 import argparse
@@ -37,7 +37,7 @@ NUM_PLANTED = 100
 
 
 def planted(d: int, n: int = 40, factors: int = 10, noise: float = 0.3):
-    """Features that follow a few hidden factors; in the second class some follow others."""
+    """Features that follow a few hidden factors; in the second class some follow other factors."""
     generator = np.random.default_rng(0)
     directions = generator.normal(size=(2, factors, d))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -52,7 +52,7 @@ def planted(d: int, n: int = 40, factors: int = 10, noise: float = 0.3):
 
 
 def one(d: int) -> None:
-    """One size in this process, as JSON."""
+    """Run one size in this process and print the results as JSON."""
     x1, x2, chosen = planted(d)
     key = jax.random.key(0)
     before = resident()
@@ -81,7 +81,7 @@ def one(d: int) -> None:
 
 
 def resident() -> float:
-    """The largest memory of this process so far, in GB."""
+    """Peak memory of this process so far, in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 

@@ -1,14 +1,15 @@
-"""Claims: a 20 GB table goes through GC in 2 GB, and n × n is never held.
+"""Claims: GC selects from a 20 GB table within 2 GB, and no method holds an n × n array.
 
     python -m benchmarks.scale.samples [--rows 10000000] [--picture FILE] [--only PART …]
 
-- `streaming`: GC of 50 of 500 features of 10 classes from 10 million rows, 20 GB in float32, which
-  are made a block at a time as if read from a memory-mapped file: at most 2 GB resident; and how
-  time grows with the rows. The planted features must be found.
-- `memory`: what XLA reserves, compiled but not run, for GC of 1 000 000 × 500 in memory, ReliefF,
-  the k-NN graph, the soft one and that of SSFS at 50 000 × 1000, beside the data.
+- `streaming`: GC selects 50 of 500 features, 10 classes, 10 million rows (20 GB in float32). The
+  rows are generated in blocks, as if read from a memory-mapped file. At most 2 GB are resident, and
+  the planted features are found. The script also prints how time grows with the rows.
+- `memory`: temporary memory that XLA reserves in addition to the data, for compiled programs that
+  are not run: GC of 1 000 000 × 500 in memory; ReliefF, the k-NN graph, the soft k-NN graph and the
+  graph of SSFS at 50 000 × 1000.
 
-Each size runs in a process of its own.
+Each size runs in its own process.
 """
 
 import argparse
@@ -25,14 +26,14 @@ import jaxfs
 from benchmarks.scale.manifest import resident
 from benchmarks.timing import at_least, finish, verdict
 from jaxfs import graphs, streaming
-from jaxfs.graphs import _eigenvectors
+from jaxfs.graphs import _laplacian
 
 D, CLASSES, CHOSEN, BLOCK = 500, 10, 50, 50_000
 INFORMATIVE = 20
 
 
 def read(rows: int):
-    """Blocks of one fixed draw, turned by block number: cheap to make, no two passes differ."""
+    """Blocks of one fixed draw, rolled by the block number: cheap, and equal in every pass."""
     generator = np.random.default_rng(0)
     y = generator.integers(CLASSES, size=BLOCK)
     x = generator.normal(size=(BLOCK, D)).astype(np.float32)
@@ -95,18 +96,18 @@ def memory() -> None:
 
     x, y = samples(1_000_000, 500)
     gc = temporary(lambda x, y: jaxfs.gc_select(x, y, 50, num_classes=10), x, y)
-    print(f"GC, 1 000 000 x 500 in memory (2 GB): {gc:.2f} GB beside it")
+    print(f"GC, 1 000 000 x 500 in memory (2 GB): {gc:.2f} GB more")
     x, y = samples(50_000, 1000)
     relief = temporary(lambda x, y: jaxfs.relieff_score(x, y, num_classes=10), x, y)
-    print(f"ReliefF, 50 000 x 1000 (0.2 GB): {relief:.2f} GB beside it")
+    print(f"ReliefF, 50 000 x 1000 (0.2 GB): {relief:.2f} GB more")
     near = temporary(lambda x: graphs.nearest_neighbors(x, 10), x)
-    print(f"k-NN graph, 50 000 x 1000: {near:.2f} GB beside it")
+    print(f"k-NN graph, 50 000 x 1000: {near:.2f} GB more")
     learner = jaxfs.KNNGraphLearner(5, 0.01, num_candidates=32)
     soft = temporary(lambda x: tuple(learner(x)), x)
-    print(f"soft k-NN graph, 50 000 x 1000: {soft:.2f} GB beside it")
+    print(f"soft k-NN graph, 50 000 x 1000: {soft:.2f} GB more")
     everyone = jax.ShapeDtypeStruct((50_000,), jnp.bool_)
-    ssfs = temporary(lambda x, m: _eigenvectors.sample_eigenvectors(x, 2, 10, m), x, everyone)
-    print(f"graph of SSFS, 50 000 x 1000: {ssfs:.2f} GB beside it (n x n would be 10)")
+    ssfs = temporary(lambda x, m: _laplacian.sample_eigenvectors(x, 2, 10, m), x, everyone)
+    print(f"graph of SSFS, 50 000 x 1000: {ssfs:.2f} GB more (n x n would be 10)")
 
 
 def draw(path: str, sizes, rows, slope: float) -> None:

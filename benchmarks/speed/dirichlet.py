@@ -1,12 +1,12 @@
-"""Claim: training the Dirichlet selector takes less than a minute, and its energy little memory.
+"""Claims: the Dirichlet selector trains in less than a minute, and its energy needs little memory.
 
     python -m benchmarks.speed.dirichlet
 
-`fit_dirichlet_selector` on 1000 samples of 500 features, 20 chosen, 500 steps, 4 restarts: seconds
-of the first call, which compiles, and of the second. Then the temporary memory of the network's
-energy and its gradient, compiled for 10 000 samples of 500 features, 20 chosen; and of the whole
-fit for 20 000 samples, beside the data themselves, with a short run of it. Bars are ratios to what
-is allowed: 60 s, and 100 MiB.
+Printed are the seconds of the first call, which compiles, and of the second call of
+`fit_dirichlet_selector` on 1000 samples of 500 features, with 20 selected, 500 steps and 4
+restarts. Then follow the temporary memory of the network's energy and its gradient, compiled for 10
+000 samples of 500 features with 20 selected, and that of the whole fit for 20 000 samples, without
+the data, with a short run. Bars are ratios to the limits of 60 s and 100 MiB.
 """
 
 import time
@@ -42,7 +42,7 @@ def temporary_mebibytes(n: int, d: int, m: int) -> float:
 
 
 def large(n: int, d: int, **options) -> tuple[float, float]:
-    """Temporary MiB of a fit to n samples, and seconds of 40 of its steps, compiled before."""
+    """Temporary MiB of a fit to n samples, and seconds of 40 steps without compilation."""
 
     def fit(key, x):
         return jaxfs.fit_dirichlet_selector(key, x, 20, num_steps=40, **options).indices
@@ -65,7 +65,7 @@ def main() -> None:
     for objective in (jaxfs.Coverage(), jaxfs.Energy(), jaxfs.Energy(refresh_every=10)):
         mebibytes, passed = large(20_000, 500, objective=objective)
         print(f"20 000 × 500, {objective}: {mebibytes:.0f} MiB next to the data,")
-        print(f"  {passed:.1f} s for 40 steps of 4 restarts, judgement included", flush=True)
+        print(f"  {passed:.1f} s for 40 steps of 4 restarts, evaluation included", flush=True)
     timing.finish()
 
 

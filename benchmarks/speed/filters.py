@@ -1,12 +1,12 @@
-"""Filters against scikit-learn, and that they give the same.
+"""Filters against scikit-learn: times and differences.
 
     JAXFS_DATA=… python -m benchmarks.speed.filters
 
-Claim: `mutual_information_score` (k = 3) on 2600 samples of 500 features (Madelon, or random ones
-if it is not there) is at least 20 times as fast as `mutual_info_classif` at its best number of
-jobs, in float32 and in float64, compilation apart. The ratio of CPU seconds, with one job, is
-printed too: a busy machine does not change it. The other filters have no bar: their scikit-learn
-counterparts are single products of matrices as well.
+Claim: `mutual_information_score` (k = 3) on 2600 samples of 500 features (Madelon, or random data
+if it is missing) is at least 20 times as fast as `mutual_info_classif` with its best number of
+jobs, in float32 and in float64, without compilation. The ratio of CPU seconds with one job is
+printed too; it does not depend on the load of the machine. The other filters have no bar, because
+their scikit-learn counterparts are single matrix products as well.
 """
 
 import os
@@ -30,7 +30,7 @@ from benchmarks.timing import at_least, best, finish
 
 
 def samples() -> tuple[str, np.ndarray, np.ndarray]:
-    """Madelon's values are integers; noise within ±½ makes them continuous."""
+    """Name, features and labels; noise in ±½ makes Madelon's integers continuous."""
     generator = np.random.default_rng(0)
     if (Path(os.environ.get("JAXFS_DATA", "data")) / "madelon.mat").is_file():
         x, y = data.load("madelon")
@@ -40,7 +40,7 @@ def samples() -> tuple[str, np.ndarray, np.ndarray]:
 
 
 def cpu_seconds(call) -> float:
-    """The least of three calls, all threads of this process together."""
+    """Smallest CPU time of three calls, summed over all threads of this process."""
     times = []
     for _ in range(3):
         start = time.process_time()
@@ -66,7 +66,7 @@ def main() -> None:
     calls = [lambda a=a: ours(a) for a in arrays.values()]
     peers = [lambda j=j: mutual_info_classif(x, y, n_jobs=j, random_state=0) for j in (1, -1)]
     *mine, one, every = best(*calls, *peers, repeats=3)
-    print(f"mutual_info_classif {one:.2f} s with one job, {every:.2f} s with one a core")
+    print(f"mutual_info_classif {one:.2f} s with one job, {every:.2f} s with one per core")
     theirs = cpu_seconds(peers[0])
     for dtype, call, seconds in zip(arrays, calls, mine, strict=True):
         print(

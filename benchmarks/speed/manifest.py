@@ -1,11 +1,13 @@
-"""Claims: ManiFeSt costs at most so many `scipy.linalg.eigh` (float64) of the same d.
+"""Claims: bounds on the cost of ManiFeSt in units of `scipy.linalg.eigh` (float64) of the same d.
 
     python -m benchmarks.speed.manifest
 
-Geometry alone 2.7 (float64) and 1.5 (float32); the whole call, with distances and exact medians,
-3.0 and 1.8; 64 data sets of d = 100 in one vmapped call 2.8 of a loop of 64 `eigh`; the gradient 4
-times the value; at most 8 d×d arrays alive at the peak, by XLA's count, in which LAPACK's workspace
-for `eigh`, two more, does not appear.
+- The geometry alone takes at most 2.7 (float64) and 1.5 (float32).
+- The whole call, with distances and exact medians, takes at most 3.0 and 1.8.
+- 64 data sets of d = 100 in one vmapped call take at most 2.8 times a loop of 64 `eigh`.
+- The gradient takes at most 4 times the value.
+- At most 8 d×d arrays are alive at the peak, by XLA's count. LAPACK's workspace for `eigh`, two
+  more arrays, is not part of this count.
 """
 
 import jax
@@ -37,7 +39,7 @@ def single(d: int, dtype: str) -> None:
         lambda: geometry(k1, k2),
         lambda: score(x1, x2),
         lambda: gradient(x1, x2),
-        repeats=5 if d >= 1000 else 15,  # a short call is easily disturbed
+        repeats=5 if d >= 1000 else 15,  # short calls vary more
     )
     memory = score.lower(x1, x2).compile().memory_analysis()
     arrays = memory.temp_size_in_bytes / (d * d * np.dtype(dtype).itemsize)
@@ -62,7 +64,7 @@ def many(dtype: str, count: int = 64, d: int = 100) -> None:
 
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
-    print("unit: one scipy.linalg.eigh in float64 of the same d; compilation apart")
+    print("unit: one scipy.linalg.eigh in float64 of the same d; without compilation")
     for dtype in BARS:
         for d in (500, 1000, 2000):
             single(d, dtype)

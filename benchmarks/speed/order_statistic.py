@@ -1,8 +1,9 @@
 """Claim: distances and bandwidths of two classes cost less than 0.3 of one LAPACK `eigh`.
 
-`eigh` is SciPy's in float64, of the kernel's size. "ours" is the median bandwidth of d features,
-their distances included; "search" is the bandwidth alone, and beside it stand the percentiles of
-NumPy and JAX of the same d(d − 1)/2 distances. Milliseconds, best of five; compilation apart.
+`eigh` is SciPy's in float64, of the size of the kernel. "ours" is the median bandwidth of d
+features including their distances. "search" is the bandwidth alone. "NumPy" and "JAX" are their
+percentiles of the same d(d − 1)/2 distances. Times are in milliseconds, best of five, without
+compilation.
 """
 
 import time
@@ -17,7 +18,7 @@ import scipy.linalg  # noqa: E402
 
 from benchmarks.timing import best  # noqa: E402
 from jaxfs import kernels  # noqa: E402
-from jaxfs._types import Median  # noqa: E402
+from jaxfs.kernels._rbf import Median  # noqa: E402
 
 SAMPLES = 100
 BAR = 0.3

@@ -1,13 +1,14 @@
-"""Claims: mRMR at a pass over the data a feature outruns mrmr-selection, and chooses the same.
+"""Claims: mRMR is faster than mrmr-selection and selects the same features.
 
     python -m benchmarks.speed.redundancy
 
 - 5000 × 1000 continuous features of 20 sources, four classes, K = 50, float64: `mrmr_select` is at
-  least 50 times as fast as `mrmr_classif` with the better of one process and one a core, and its
-  first 20 features are the same, in order.
-- The selectors that count in bins, on the same data: their times, for information.
+  least 50 times as fast as `mrmr_classif` with the better of one process and one per core, and its
+  first 20 features are the same, in the same order.
+- The times of the selectors that use bins, on the same data, are printed for information.
 
-mrmr-selection: `pip install mrmr-selection`. Compilation apart; the package is timed once.
+Install mrmr-selection with `pip install mrmr-selection`. Compilation is not timed; the package is
+timed once.
 """
 
 import time
@@ -32,13 +33,13 @@ def sample() -> tuple[np.ndarray, np.ndarray]:
 
 
 def package(x, y) -> tuple[float, list[int]]:
-    """Seconds of the faster setting, and what it chooses."""
+    """Seconds of the faster setting, and the features that it selects."""
     frame, series, times = pd.DataFrame(x), pd.Series(y), []
     for jobs in (1, -1):
         start = time.perf_counter()
         chosen = mrmr.mrmr_classif(X=frame, y=series, K=K, n_jobs=jobs, show_progress=False)
         times.append(time.perf_counter() - start)
-    print(f"  mrmr-selection {times[0]:.1f} s, one process a core {times[1]:.1f} s")
+    print(f"  mrmr-selection {times[0]:.1f} s, one process per core {times[1]:.1f} s")
     return min(times), chosen
 
 

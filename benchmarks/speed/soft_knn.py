@@ -1,19 +1,23 @@
-"""Claim: the soft choice of neighbours is 10 times as fast as 200 steps of Sinkhorn, and right.
+"""Claim: `soft_knn` is 10 times as fast as 200 Sinkhorn steps, and more exact.
 
     python -m benchmarks.speed.soft_knn
 
-Value and gradient of n rows of n distances each, of Gaussian points in 20 dimensions; a point is no
-candidate of itself; k = 5, γ = 0.01, float32. The peer is iterative Bregman projections (S21) in
-logarithms, at its best: the potential of the rows is eliminated, so that a step is one softmax over
-k + 2 levels and one sum; it starts where ours does, at the potentials of a sort (from the uniform
-ones of the paper levels underflow, or a step takes two exponentials); rows go in blocks as ours do;
-and the derivative is implicit, by a linear system of k + 1 unknowns. "64" is with the 64 nearest
-candidates of each row, of which finding them is part. Milliseconds, best of a few, compilation
-apart; then the largest deviations from float64 over some rows, of values and, relative to the
-largest, of gradients, and how far the soft indicators of a row are from summing to k.
+The script measures value and gradient of n rows of n distances between Gaussian points in 20
+dimensions, k = 5, γ = 0.01, float32. A point is not its own candidate.
 
-First, the weights of a graph on 32 given candidates of 10 000 rows, as in training: less than 40
-MiB of temporary memory. Their time is shown beside what is aimed at, and is not a bar.
+The peer is iterative Bregman projections (S21) in logarithms, in its fastest form. The potential of
+the rows is eliminated, so that a step is one softmax over k + 2 levels and one sum. It starts from
+the potentials of a sort, as `soft_knn` does; with the paper's uniform start, levels underflow or a
+step needs two exponentials. Rows are processed in blocks, as in `soft_knn`. The derivative is
+implicit, by a linear system of k + 1 unknowns.
+
+"64" uses the 64 nearest candidates of each row, including the search for them. Times are in
+milliseconds, best of a few, without compilation. Also printed are the largest deviations from
+float64 over some rows, of values and of gradients (relative to the largest), and the largest
+difference between k and the sum of the soft indicators of a row.
+
+First, the graph weights of 10 000 rows with 32 given candidates, as in training, must need less
+than 40 MiB of temporary memory. Their time is printed next to a target, which is not a bar.
 """
 
 import functools
@@ -30,7 +34,7 @@ from jaxfs.transport import _soft_knn
 
 K, GAMMA, STEPS, FEW = 5, 0.01, 200, 64
 BAR, AIM, MEBIBYTES = 10, 60, 40
-ROWS = 200  # that are solved in float64
+ROWS = 200  # rows that are solved in float64
 
 
 def distances(n: int) -> np.ndarray:
@@ -44,7 +48,7 @@ def distances(n: int) -> np.ndarray:
 
 @jax.custom_vjp
 def sinkhorn(a, present, masses, start):
-    """p_ji = softmax_j(2ja_i/γ + f_j) after 200 steps; its first k levels summed, and level k."""
+    """Sum of the first k levels, and level k, of p_ji = softmax_j(2ja_i/γ + f_j), 200 steps."""
     return _sinkhorn(a, present, masses, start)[0]
 
 
@@ -64,7 +68,7 @@ def _sinkhorn(a, present, masses, start):
 
 
 def _sinkhorn_backward(saved, cotangents):
-    """The system of the k + 1 last potentials is diag(p 1) − p pᵀ; the first one is pinned."""
+    """The system of the last k + 1 potentials is diag(p 1) − p pᵀ; the first potential is fixed."""
     a, present, f = saved
     p = _plan(a, present, f)
     levels = jnp.arange(f.size, dtype=a.dtype)
@@ -72,7 +76,7 @@ def _sinkhorn_backward(saved, cotangents):
     given = jnp.where(levels[:, None] < K, below, jnp.where(levels[:, None] == K, at, 0))
     u = p * (given - jnp.sum(p * given, axis=0))
     hessian = jnp.diag(jnp.sum(p, axis=1)) - p @ p.T
-    ridge = jnp.finfo(a.dtype).eps * jnp.eye(f.size - 1, dtype=a.dtype)  # weak links: else NaN
+    ridge = jnp.finfo(a.dtype).eps * jnp.eye(f.size - 1, dtype=a.dtype)  # avoids NaN for weak links
     adjoint = jnp.linalg.solve(hessian[1:, 1:] + ridge, jnp.sum(u, axis=1)[1:])
     v = given - jnp.append(0, adjoint)[:, None]
     v = p * (v - jnp.sum(p * v, axis=0))
@@ -83,7 +87,7 @@ sinkhorn.defvjp(_sinkhorn, _sinkhorn_backward)
 
 
 def peer(e, mask, num_candidates=None):
-    """What `soft_knn` returns, by Sinkhorn."""
+    """The result of `soft_knn`, computed by Sinkhorn."""
     n = e.shape[1]
     nearest, near = lax.top_k(jnp.where(mask, -e, -jnp.inf), num_candidates or K + 2)
     few, present = e, mask.astype(e.dtype)
@@ -91,7 +95,7 @@ def peer(e, mask, num_candidates=None):
         few, present = jnp.take_along_axis(e, near, axis=1), jnp.ones(near.shape, e.dtype)
     number = jnp.sum(present, axis=1)
     masses = jnp.append(jnp.ones((len(e), K + 1), e.dtype), number[:, None] - K - 1, axis=1)
-    # Distances count from that of rank k + 1, which changes nothing but keeps digits.
+    # Measuring distances from the one of rank k + 1 keeps digits and does not change the result.
     scale = -nearest[:, K, None]
     a, ranked = few / scale - 1, lax.stop_gradient(-nearest[:, : K + 2] / scale - 1)
     between = jnp.cumsum(ranked[:, 1:] + ranked[:, :-1], axis=1) / GAMMA
@@ -165,7 +169,7 @@ def training(rows: int = 10_000, m: int = 32) -> None:
     (t,) = timing.best(lambda: program(e, present), repeats=20)
     memory = program.memory_analysis().temp_size_in_bytes / 2**20
     print(f"weights of {rows} × {m}, value and gradient:")
-    print(f"  {1e3 * t:.0f} ms (aim {AIM}), {timing.verdict(memory, MEBIBYTES)} MiB")
+    print(f"  {1e3 * t:.0f} ms (target {AIM}), {timing.verdict(memory, MEBIBYTES)} MiB")
 
 
 def main() -> None:

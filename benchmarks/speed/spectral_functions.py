@@ -46,7 +46,7 @@ def measure(name: str, d: int, dtype: str) -> None:
 
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
-    print("time / (eigh + product) of the same dtype, best of five, compilation apart")
+    print("time / (eigh + product) of the same dtype, best of five, without compilation")
     for dtype in ("float64", "float32"):
         for d in (500, 1000):
             for name in FUNCTIONS:

@@ -1,237 +1,170 @@
-"""From a table to chosen features: the target, the fit, its answer as plain values."""
+"""The answer to a request: the target of the table, the fit, the features it selects."""
 
 import dataclasses
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxfs import evaluate
-from jaxfs.cli._request import Plan, find_method, make_estimator, parameters, parse_number
-from jaxfs.cli.tables._columns import Refusal, listed, plural, printable, quote
+from jaxfs._checks import listed
+from jaxfs.cli._request import Request, find_method, make_estimator, parameters
+from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators._catalogue import METHODS, Method
-from jaxfs.resample import Stability
+from jaxfs.estimators import METHODS, Method
+from jaxfs.resample import Stability, subsample_masks
 
-#: Methods that compare features, or samples, in the units of the data; the others are free of them
-#: or standardise by themselves.
+#: Methods whose answer depends on the units of the features. The others do not depend on them, or
+#: standardise the features themselves.
 _IN_UNITS = frozenset({"manifest", "combined", "gkl", "laplacian", "mcfs", "spec", "variance"})
-#: Ranges further apart than this are not in common units.
-_UNITS = 100.0
-#: More classes than this that are numbers may be meant as numbers.
+#: Ratio of the largest to the smallest range of a feature above which units are noted.
+_RANGES = 100.0
+#: Number of numeric classes above which the classes are noted.
 _CLASSES = 20
-#: Each resample is this share of every class.
-FRACTION = 0.8
+#: Fraction of every class in a resample.
+_FRACTION = 0.8
+
+#: The target, the number of rows of each class, and notes.
+Labels = tuple[np.ndarray | None, dict[str, int], list[str]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
-    """The answer: `order`, the features chosen, the best first; `scores (d,)`; `support (d,)`."""
+class Answer:
+    """The selected features: `order`, their columns in the table, the best first; `scores (d,)`.
+
+    `parameters`: those of the estimator. `seconds`: duration of the fit. `notes`: warnings for the
+    user. `classes`: number of rows of each. `stability`: of the selection over resamples, if any.
+    """
 
     method: Method
     parameters: Mapping[str, Any]
     order: np.ndarray
     scores: np.ndarray
-    ranking: np.ndarray
-    support: np.ndarray
     seconds: float
     notes: tuple[str, ...]
+    classes: Mapping[str, int]
+    stability: Stability | None = None
 
 
-def check_target(method: Method, target: str | None) -> None:
-    if method.supervised and target is None:
-        raise Refusal(f"{method.name} is supervised: name the column of the target with --target")
+def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
+    """Return the features of a table that a request selects; raises `Refusal` for user errors."""
+    method, estimator = find_method(request.method), make_estimator(request)
+    y, classes, notes = labels(table, method.targets, method.name)
+    notes += [] if request.standardize else _note_units(table.values, method)
+    start = time.perf_counter()
+    notes += fit(estimator, request, table.values, y)
+    seconds = time.perf_counter() - start
+    ranking, chosen = np.asarray(estimator.ranking_), np.flatnonzero(estimator.support_)
+    order = chosen[np.argsort(ranking[chosen], stable=True)]
+    if isinstance(request.k, int) and len(order) < request.k:
+        notes.append(f"{method.name} selected {len(order)} features; -k asked for {request.k}")
+    constant = (table.values[:, chosen] == table.values[0, chosen]).all(axis=0)
+    if constant.any():
+        names = listed(quote(table.names[j]) for j in chosen[constant])
+        notes.append(f"constant features were selected: {names}; --drop them")
+    stability = None
+    if num_resamples:
+        again = request._replace(verbose=False, k=len(order))
+        stability = _stability(table, again, y, num_resamples)
+        never = [quote(table.names[j]) for j in order if stability.frequencies[j] == 0]
+        lost = f"selected from all rows, but in none of {num_resamples} resamples"
+        notes += [f"{lost}: {listed(never)}"] if never else []
+    scores = np.asarray(estimator.scores_, np.float64)
+    found = parameters(estimator)
+    return Answer(method, found, order, scores, seconds, tuple(notes), classes, stability)
 
 
-def labels(table: Table, method: Method) -> tuple[np.ndarray | None, dict[str, int]]:
-    """The target as the method takes it, and the classes with their numbers of rows."""
-    if method.targets == "none":
-        return None, {}
-    check_target(method, table.target_name)
-    assert table.target is not None
-    if method.targets == "numbers":
-        if table.target.dtype.kind != "f":
-            raise Refusal(
-                f"{method.name} needs a target that is a number; {quote(table.target_name)} holds "
-                f"{quote(table.target[0])}"
-            )
-        return table.target, {}
-    return encode(table, method.name)
+def labels(table: Table, targets: str, name: str) -> Labels:
+    """Return the target as the method `name` needs it, the rows of each class, and notes.
+
+    `targets`: "classes", which become codes 0, 1, …; "numbers"; or "none".
+    """
+    target, column = table.target, quote(table.target_name)
+    if targets == "none" or target is None:
+        return None, {}, []
+    numeric = target.dtype.kind == "f"
+    if targets == "numbers":
+        if not numeric:
+            raise Refusal(f"{name} needs a numeric target; {column} holds {quote(target[0])}")
+        return target, {}, []
+    classes, codes, counts = np.unique(target, return_inverse=True, return_counts=True)
+    if is_continuous(target):
+        many = 2 * len(classes) > len(target)
+        has = f"{len(classes)} values in {plural(len(target), 'row')}" if many else "fractions"
+        others = listed(sorted(n for n, m in METHODS.items() if m.targets == "numbers"), 9)
+        raise Refusal(f"{name} needs classes; {column} has {has} (methods for numbers: {others})")
+    note = f"each of the {len(classes)} values of {column} is treated as a class, not as a number"
+    notes = [note] if numeric and len(classes) > _CLASSES else []
+    named = dict(zip(map(class_name, classes), counts.tolist(), strict=True))
+    return codes.astype(np.int64), named, notes
 
 
-def encode(table: Table, who: str) -> tuple[np.ndarray, dict[str, int]]:
-    """Classes as codes 0, 1, …, and how many rows each has."""
-    assert table.target is not None
-    classes, codes, counts = np.unique(table.target, return_inverse=True, return_counts=True)
-    many = 2 * len(classes) > len(codes)
-    if many or has_fractions(table.target):
-        numeric = sorted(name for name, method in METHODS.items() if method.targets == "numbers")
-        has = f"{len(classes)} values in {plural(len(codes), 'row')}" if many else "fractions"
-        raise Refusal(
-            f"{who} needs classes; {quote(table.target_name)} has {has} (for numbers: "
-            f"{listed(numeric, 9) or 'no method'})"
-        )
-    return codes.astype(np.int64), {
-        class_name(value): int(count) for value, count in zip(classes, counts, strict=True)
-    }
-
-
-def has_fractions(target: np.ndarray) -> bool:
-    """Whether a target holds numbers that are not whole: then it is measured, not counted off."""
-    return target.dtype.kind == "f" and bool((target != np.round(target)).any())
-
-
-def many_classes(table: Table, classes: Mapping[str, int]) -> list[str]:
-    """A note where numbers are taken for a great many classes."""
-    if table.target is None or table.target.dtype.kind != "f" or len(classes) <= _CLASSES:
-        return []
-    name = quote(table.target_name)
-    return [f"each of the {len(classes)} values of {name} is taken for a class, not for a number"]
+def is_continuous(target: np.ndarray) -> bool:
+    """Whether a target cannot be classes: it holds fractions, or values that hardly repeat."""
+    fractions = target.dtype.kind == "f" and bool((target != np.round(target)).any())
+    return fractions or 2 * len(np.unique(target)) > len(target)
 
 
 def class_name(value: Any) -> str:
-    """`1` for 1.0; words as they are."""
+    """Return the name of a class: `1` for 1.0, text unchanged."""
     return f"{value:.17g}" if isinstance(value, float) else str(value)
 
 
-def standardized(values: np.ndarray) -> np.ndarray:
-    """Each feature less its mean, over its standard deviation; constant ones are 0."""
-    # Squares of 1e300 overflow: powers of two are taken out first, exactly.
+def _note_units(values: np.ndarray, method: Method) -> list[str]:
+    """Return a note if a method compares features whose units differ."""
+    ranges = values.max(axis=0) / 2 - values.min(axis=0) / 2  # halves do not overflow
+    ranges = ranges[ranges > 0]
+    if method.name not in _IN_UNITS or not ranges.size or ranges.max() / _RANGES < ranges.min():
+        return []
+    text = f"the ranges of the features differ by a factor of more than {_RANGES:.0f}, and"
+    return [f"{text} {method.name} depends on the units of the features: consider --standardize"]
+
+
+def fit(estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None) -> list[str]:
+    """Fit an estimator, and return its warnings; its errors become a `Refusal`."""
+    if request.standardize:
+        values = standardize_columns(values)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            estimator.fit(values, y)
+        except (ValueError, MemoryError, ImportError) as error:
+            raise Refusal(str(error).replace("n_features_to_select", "-k")) from error
+    messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return list(dict.fromkeys(messages))
+
+
+def standardize_columns(values: np.ndarray) -> np.ndarray:
+    """Return features with mean 0 and standard deviation 1; constant features become 0."""
+    # Exact scaling by powers of two first: the squares of 1e300 would overflow.
     scaled = np.ldexp(values, -np.frexp(np.abs(values).max(axis=0))[1])
     constant = (values == values[0]).all(axis=0)
     deviation = np.where(constant, 1.0, scaled.std(axis=0))
     return np.where(constant, 0.0, (scaled - scaled.mean(axis=0)) / deviation)
 
 
-def fit(estimator: Any, values: np.ndarray, y: np.ndarray | None) -> tuple[str, ...]:
-    """Fit, and return what the estimator warned of. What it refuses is a `Refusal`."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            estimator.fit(values, y)
-        except (ValueError, MemoryError, ImportError) as error:
-            raise Refusal(" ".join(str(error).split())) from error
-    told = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    return tuple(dict.fromkeys(told))
-
-
-def choose(table: Table, plan: Plan) -> Choice:
-    """Select features of a table.
-
-    **Returns** a `Choice`; raises `Refusal` for what the user can mend.
-    """
-    method, estimator = find_method(plan.method), make_estimator(plan)
-    y, classes = labels(table, method)
-    wanted = check_number(plan.k, table)
-    values = standardized(table.values) if plan.standardize else table.values
-    notes = many_classes(table, classes)
-    notes += [] if plan.standardize else _units(values, method)
-    start = time.perf_counter()
-    notes += fit(estimator, values, y)
-    seconds = time.perf_counter() - start
-    ranking, support = np.asarray(estimator.ranking_), np.asarray(estimator.support_)
-    if isinstance(wanted, int) and support.sum() < wanted:
-        notes.append(f"{method.name} chose {support.sum()} of the {wanted} features asked for")
-    chosen = np.flatnonzero(support)
-    same = (table.values[:, chosen] == table.values[0, chosen]).all(axis=0)
-    constant = [quote(table.names[j]) for j in chosen[same]]
-    if constant:
-        notes.append(f"constant, though chosen: {listed(constant)}; --drop them")
-    return Choice(
-        method=method,
-        parameters=parameters(estimator),
-        order=chosen[np.argsort(ranking[chosen], stable=True)],
-        scores=np.asarray(estimator.scores_, np.float64),
-        ranking=ranking,
-        support=support,
-        seconds=seconds,
-        notes=tuple(notes),
-    )
-
-
-def check_number(k: str, table: Table) -> int | float | str:
-    """How many features are asked for, which a table must have."""
-    wanted, d = parse_number(k), table.values.shape[1]
-    if isinstance(wanted, int) and wanted > d:
-        raise Refusal(f"-k must be at most the number of features, {d}; got {wanted}")
-    return wanted
-
-
-def _units(values: np.ndarray, method: Method) -> list[str]:
-    """A warning where features of different units are compared."""
-    ranges = values.max(axis=0) / 2 - values.min(axis=0) / 2  # halves do not overflow
-    ranges = ranges[ranges > 0]
-    if method.name not in _IN_UNITS or not ranges.size or ranges.max() / _UNITS < ranges.min():
-        return []
-    text = f"the ranges of the features differ by a factor of more than {_UNITS:.0f}, and"
-    return [f"{text} {method.name} compares features in their units: consider --standardize"]
-
-
-def resamples(
-    n: int, y: np.ndarray | None, number: int, seed: int, fraction: float = FRACTION
-) -> Iterator[np.ndarray]:
-    """Rows of each resample: of every class the same share, so that all have one shape."""
-    rng = np.random.default_rng(seed)
-    groups = np.zeros(n, int) if y is None else y
-    members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
-    for _ in range(number):
-        parts = [
-            rng.permutation(m)[: max(min(2, len(m)), round(fraction * len(m)))] for m in members
-        ]
-        yield np.sort(np.concatenate(parts))
-
-
-def resampled(table: Table, plan: Plan, choice: Choice, number: int) -> Stability:
-    """What the method chooses in `number` resamples of the rows, as many features each time."""
-    y, classes = labels(table, choice.method)
-    quiet = plan._replace(verbose=False, k=str(max(1, len(choice.order))))
+def _stability(table: Table, request: Request, y: np.ndarray | None, number: int) -> Stability:
+    """Return how stable a selection is over random parts of the rows, drawn from every class."""
+    groups = None if y is None or y.dtype.kind == "f" else y
+    key, n = jax.random.key(request.seed), len(table.values)
+    masks = np.asarray(subsample_masks(key, number, n, fraction=_FRACTION, groups=groups))
+    if groups is not None:  # some methods need two rows of every class
+        masks = masks | (np.bincount(groups)[groups] <= 2)
     ranks, chosen = [], []
-    for rows in resamples(len(table.values), y if classes else None, number, plan.seed):
-        values = table.values[rows]
-        estimator = make_estimator(quiet)
-        fit(
-            estimator,
-            standardized(values) if plan.standardize else values,
-            None if y is None else y[rows],
-        )
-        ranks.append(np.asarray(estimator.ranking_))
+    for rows in masks:
+        estimator = make_estimator(request)
+        fit(estimator, request, table.values[rows], None if y is None else y[rows])
+        ranks.append(np.asarray(estimator.ranking_, np.float64))
         chosen.append(np.asarray(estimator.support_))
-    index = evaluate.selection_stability(np.array(chosen))
-    rank: Any = np.array(ranks, np.float64)
+    rank: Any = np.array(ranks)
     order: Any = np.argsort(rank, axis=1, stable=True)
     return Stability(
-        frequencies=np.mean(chosen, axis=0),
-        mean_ranks=rank.mean(axis=0),
-        rank_deviations=rank.std(axis=0, ddof=1),
-        stability=index.stability,
-        variance=index.variance,
-        interval=index.interval,
-        indices=order[:, : len(choice.order)],
+        np.mean(chosen, axis=0),
+        rank.mean(axis=0),
+        rank.std(axis=0, ddof=1),
+        *evaluate.selection_stability(np.array(chosen)),
+        order[:, : request.k],
     )
-
-
-def never_again(table: Table, choice: Choice, stability: Stability) -> list[str]:
-    """A note on features that were chosen from all rows and from no resample."""
-    frequencies = np.asarray(stability.frequencies)
-    lost = [quote(table.names[j]) for j in choice.order if frequencies[j] == 0]
-    if not lost:
-        return []
-    number = len(stability.indices)
-    return [f"chosen from all rows, but in none of {number} resamples: {listed(lost)}"]
-
-
-def plain(value: Any) -> Any:
-    """A value that JSON can hold: numbers as they are, infinities and other things as words."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Sequence):
-        return [plain(item) for item in value]
-    return printable(value, 200)

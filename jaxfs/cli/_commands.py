@@ -1,225 +1,174 @@
-"""The commands: their options and their help. The work is done in the files above."""
+"""The commands `jaxfs select`, `compare`, `methods` and `demo`."""
 
 import dataclasses
 import importlib.metadata
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from jaxfs.cli import _files
-from jaxfs.cli import _options as A
-from jaxfs.cli._options import EPILOG, guarded, use_cache
-from jaxfs.cli.tables._allowance import GIGABYTES
+from jaxfs.cli import _options
+from jaxfs.cli._options import EPILOG, command_line, guarded, use_cache
 from jaxfs.cli.tables._columns import Refusal, printable
 from jaxfs.cli.tables._table import Table, read_table
 
-#: So many features `compare` lets each method choose.
-_K = "10"
+#: Number of features that each method of `compare` selects by default.
+_COMPARED = 10
+#: Default of --max-gb.
+_MAX_GB = 2.0
 
-# What needs scikit-learn is imported in the commands: `jaxfs --help` need not wait for it.
+# Each command imports the modules that need scikit-learn: `jaxfs --help` does not wait for it.
 
 app = typer.Typer(
-    help="Feature selection from a table: scores and selectors in JAX.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    epilog=EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
 
 
-def _read(
-    path: Path,
-    target: str | None,
-    drop: list[str] | None,
-    impute: str | None,
-    header: str,
-    delimiter: str,
-    decimal: str,
-    max_gb: float,
-    quiet: bool,
-) -> Table:
-    table = read_table(
-        path,
-        target=target,
-        drop=drop or (),
-        impute=impute,
-        header=header,
-        delimiter=delimiter,
-        decimal=decimal,
-        max_gb=max_gb,
-    )
-    _tell(table.notes, quiet)
-    return table
-
-
-def _tell(notes: tuple[str, ...], quiet: bool) -> None:
+def _print_notes(notes: Iterable[str], quiet: bool, kind: str = "note") -> None:
     if not quiet:
         for text in notes:
-            print(f"note: {printable(text, 500)}", file=sys.stderr)
+            print(f"{kind}: {printable(text, 500)}", file=sys.stderr)
+
+
+def _read(context: typer.Context) -> Table:
+    """Read the table of a command, with those of its options that concern reading."""
+    given, names = context.params, ("target", "impute", "header", "delimiter", "decimal", "max_gb")
+    options = {name: given[name] for name in names}
+    return read_table(given["table"], drop=given["drop"] or (), **options)
 
 
 @app.command(epilog=EPILOG)
 @guarded
 def select(
-    table: A.TablePath,
-    target: A.Target = None,
-    method: A.Method = "manifest",
-    k: A.Number = "auto",
-    out: A.Out = None,
-    raw: A.Raw = False,
-    plot: A.Plot = None,
-    report: A.ReportPath = None,
-    json: A.Json = False,
-    drop: A.Drop = None,
-    impute: A.Impute = None,
-    header: A.Header = "auto",
-    delimiter: A.Delimiter = "auto",
-    decimal: A.Decimal = "auto",
-    max_gb: A.MaxGB = GIGABYTES,
-    standardize: A.Standardize = False,
-    seed: A.Seed = 0,
-    resamples: A.Resamples = None,
-    dtype: A.Dtype = "auto",
-    solver: A.Solver = None,
-    option: A.Options = None,
-    force: A.Force = False,
-    quiet: A.Quiet = False,
+    context: typer.Context,
+    table: _options.TablePath,
+    target: _options.Target = None,
+    method: _options.Method = "manifest",
+    k: _options.Number = "auto",
+    out: _options.Out = None,
+    raw: _options.Raw = False,
+    plot: _options.Plot = None,
+    report: _options.ReportPath = None,
+    json: _options.Json = False,
+    drop: _options.Drop = None,
+    impute: _options.Impute = None,
+    header: _options.Header = "auto",
+    delimiter: _options.Delimiter = "auto",
+    decimal: _options.Decimal = "auto",
+    max_gb: _options.MaxGB = _MAX_GB,
+    standardize: _options.Standardize = False,
+    seed: _options.Seed = 0,
+    resamples: _options.Resamples = None,
+    dtype: _options.Dtype = "auto",
+    solver: _options.Solver = None,
+    option: _options.Options = None,
+    force: _options.Force = False,
+    quiet: _options.Quiet = False,
 ) -> None:
-    """Choose features of a table, and print them with their scores, the best first.
+    """Select features of a table, and print them with their scores, the best first.
 
     jaxfs select cells.csv --target type --method manifest -k 20 --plot scores.png
     """
     from jaxfs.cli import _answer, _output, _pictures
-    from jaxfs.cli._request import Plan, find_method, make_estimator
+    from jaxfs.cli._request import Request, check_request, parse_number
 
     verbose = not quiet and sys.stderr.isatty()
-    plan = Plan(method, k, seed, dtype, solver, tuple(option or ()), standardize, verbose)
-    make_estimator(plan)
-    _answer.check_target(find_method(method), target)
+    options = tuple(option or ())
+    request = Request(method, parse_number(k), seed, dtype, solver, options, standardize, verbose)
+    check_request(request, target)
     if raw and out is None:
-        raise Refusal("--raw is for --out, which is not given")
+        raise Refusal("--raw needs --out")
     if resamples == 1:
-        raise Refusal("--resamples must be 0, or at least 2")
-    _output.check_format(out)
-    _pictures.check(plot, report)
-    _files.check_outputs((out, plot, report), force=force, source=table)
-    data = _read(table, target, drop, impute, header, delimiter, decimal, max_gb, quiet)
+        raise Refusal("--resamples must be 0 or at least 2, got 1")
+    _output.check_outputs(
+        ("--out", out, _output.TABLES),
+        ("--plot", plot, _output.PICTURES),
+        ("--report", report, _output.PAGES),
+        force=force,
+        source=table,
+    )
+    if plot is not None or report is not None:
+        _pictures.require_packages(page=report is not None)
+    data = _read(context)
+    _print_notes(data.notes, quiet)
     use_cache()
-    choice = _answer.choose(data, plan)
-    _tell(choice.notes, quiet)
     number = resamples if resamples is not None else 10 if report is not None else 0
-    stability = _answer.resampled(data, plan, choice, number) if number else None
-    if stability is not None:
-        more = tuple(_answer.never_again(data, choice, stability))
-        _tell(more, quiet)
-        choice = dataclasses.replace(choice, notes=choice.notes + more)
-    with _files.Staged(force=force) as staged:
+    answer = _answer.choose(data, request, number)
+    _print_notes(answer.notes, quiet)
+    with _output.staged(force=force) as temporary:
         if out is not None:
-            _output.write_selected(staged.path(out), data, choice.order, raw=raw)
+            _output.write_selected(temporary(out), data, answer.order, raw=raw)
         if plot is not None:
-            _pictures.write_plot(staged.path(plot), data, choice)
+            _pictures.write_plot(temporary(plot), data, answer)
         if report is not None:
-            words = {"--target": target, "--method": method, "-k": k, "--impute": impute}
-            words |= {"--seed": str(seed), "--dtype": dtype, "--solver": solver}
-            words |= {"--resamples": str(number), "--report": str(report)}
-            words |= {"--header": header, "--delimiter": delimiter, "--decimal": decimal}
-            words |= {"--max-gb": None if max_gb == GIGABYTES else str(max_gb)}
-            flags = ["--standardize"] if standardize else []
-            repeated = [("--drop", name) for name in drop or ()]
-            repeated += [("--option", text) for text in option or ()]
-            command = _command_line("select", table, words, flags, repeated)
-            _pictures.write_page(staged.path(report), table, data, choice, plan, stability, command)
+            command = command_line(context)
+            page = _pictures.report(data, answer, request, str(table), command)
+            temporary(report).write_text(page, encoding="utf-8", newline="\n")
     if json:
-        _output.print_json(
-            _output.selection_json(data, choice, stability) | {"table": str(table), "seed": seed}
-        )
+        found = _output.selection_json(data, answer)
+        _output.print_json(found | {"table": str(table), "seed": seed})
     else:
-        _output.print_selection(data, choice, stability)
-    if not quiet:
-        for path in (out, plot, report):
-            if path is not None:
-                print(f"written: {printable(path, 500)}", file=sys.stderr)
-
-
-def _command_line(
-    name: str,
-    table: Path,
-    words: dict[str, str | None],
-    flags: list[str],
-    repeated: list[tuple[str, str]],
-) -> str:
-    """The command that repeats a run, with the seed spelt out and the defaults left out."""
-    plain = {"--header": "auto", "--delimiter": "auto", "--decimal": "auto", "--dtype": "auto"}
-    given = [(o, v) for o, v in words.items() if v is not None and plain.get(o) != v]
-    parts = [part for pair in (*given, *repeated) for part in pair]
-    return shlex.join(["jaxfs", name, str(table), *parts, *flags])
+        _output.print_selection(data, answer)
+    _print_notes([str(path) for path in (out, plot, report) if path], quiet, "written")
 
 
 @app.command(epilog=EPILOG)
 @guarded
 def compare(
-    table: A.TablePath,
-    target: A.Target = None,
+    context: typer.Context,
+    table: _options.TablePath,
+    target: _options.Target = None,
     methods: Annotated[
-        str, typer.Option("--methods", "-m", help="Names with commas between them.")
+        str, typer.Option("--methods", "-m", help="Names of methods, separated by commas.")
     ] = "manifest,relieff,gc",
-    k: A.Several = None,
-    folds: Annotated[int, typer.Option(min=2, help="Parts of the cross-validation.")] = 5,
-    json: A.Json = False,
-    drop: A.Drop = None,
-    impute: A.Impute = None,
-    header: A.Header = "auto",
-    delimiter: A.Delimiter = "auto",
-    decimal: A.Decimal = "auto",
-    max_gb: A.MaxGB = GIGABYTES,
-    standardize: A.Standardize = False,
-    seed: A.Seed = 0,
-    dtype: A.Dtype = "auto",
-    quiet: A.Quiet = False,
+    k: _options.NumberOrTen = None,
+    folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
+    json: _options.Json = False,
+    drop: _options.Drop = None,
+    impute: _options.Impute = None,
+    header: _options.Header = "auto",
+    delimiter: _options.Delimiter = "auto",
+    decimal: _options.Decimal = "auto",
+    max_gb: _options.MaxGB = _MAX_GB,
+    standardize: _options.Standardize = False,
+    seed: _options.Seed = 0,
+    dtype: _options.Dtype = "auto",
+    quiet: _options.Quiet = False,
 ) -> None:
     """Compare methods on one table: accuracy in cross-validation, stability, overlap.
 
-    Features are chosen from the training rows of each fold alone; logistic regression (ridge
-    regression, if the target is a number) is then tried on its test rows.
+    Each fold selects features from its training rows only, and measures the accuracy of logistic
+    regression (R² of ridge regression, if the target is a number) on its test rows.
 
     jaxfs compare cells.csv --target type --methods manifest,relieff,gc -k 20
     """
-    from jaxfs.cli import _answer, _output
-    from jaxfs.cli._compare import compare as compare_methods
-    from jaxfs.cli._request import Plan, find_method, make_estimator
+    from jaxfs.cli import _compare, _output
+    from jaxfs.cli._request import Request, check_request, parse_number
 
-    number = _K if k is None else k
-    plans = [
-        Plan(name, number, seed, dtype, None, (), standardize)
-        for name in methods.split(",")
-        if name
-    ]
-    if not plans:
+    number = _COMPARED if k is None else parse_number(k)
+    names = [name for name in methods.split(",") if name]
+    requests = [Request(name, number, seed, dtype, standardize=standardize) for name in names]
+    if not requests:
         raise Refusal("--methods must name at least one method")
-    for plan in plans:  # a mistake in the last one is told before the first starts
-        make_estimator(plan)
-        _answer.check_target(find_method(plan.method), target)
-    data = _read(table, target, drop, impute, header, delimiter, decimal, max_gb, quiet)
-    few, notes = len(data.names), data.notes
-    if k is None and few < int(_K):
-        number, plans = str(few), [plan._replace(k=str(few)) for plan in plans]
-        notes += (f"-k is {few}: there are no more features",)
-        _tell(notes[-1:], quiet)
+    for request in requests:
+        check_request(request, target)
+    data = _read(context)
+    notes, available = [*data.notes], len(data.names)
+    if k is None and available < _COMPARED:
+        number, requests = available, [request._replace(k=available) for request in requests]
+        notes.append(f"-k is {available}: the table has no more features")
+    _print_notes(notes, quiet)
     use_cache()
-    with _output.progress(len(plans) * folds, quiet) as step:
-        result = compare_methods(data, plans, folds=folds, seed=seed, step=step)
-    _tell(result.notes, quiet)
+    verbose = not quiet and sys.stderr.isatty()
+    result = _compare.compare(data, requests, folds=folds, seed=seed, verbose=verbose)
+    _print_notes(result.notes, quiet)
     if json:
-        content = {
-            "table": str(table),
-            "k": number,
-            "seed": seed,
-            **_output.comparison_json(result),
-        }
-        _output.print_json(content | {"notes": [*notes, *result.notes]})
+        content = {"table": str(table), "k": str(number), "seed": seed}
+        content |= dataclasses.asdict(result) | {"notes": [*notes, *result.notes]}
+        _output.print_json(content)
     else:
         _output.print_comparison(result)
 
@@ -227,51 +176,53 @@ def compare(
 @app.command()
 @guarded
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Tell all of this one.")] = None,
-    json: A.Json = False,
+    name: Annotated[str | None, typer.Argument(help="Show the details of one method.")] = None,
+    json: _options.Json = False,
 ) -> None:
-    """List the methods: what each is for, what target it needs, its options."""
+    """List the methods: their purpose, the target that they need, their options."""
     from jaxfs.cli import _output
     from jaxfs.cli._request import find_method
+    from jaxfs.estimators import METHODS
 
-    chosen = None if name is None else find_method(name)
+    method = None if name is None else find_method(name)
     if json:
-        content = _output.methods_json()
-        _output.print_json(content if chosen is None else content[chosen.name])
-    elif chosen is None:
+        every = {name: _output.method_json(each) for name, each in METHODS.items()}
+        _output.print_json(every if method is None else every[method.name])
+    elif method is None:
         _output.print_methods()
     else:
-        _output.print_method(chosen)
+        _output.print_method(method)
 
 
 @app.command()
 @guarded
 def demo(
-    out: Annotated[Path, typer.Option(help="The picture.")] = Path("jaxfs-demo.png"),
+    out: Annotated[Path, typer.Option(help="Path of the picture.")] = Path("jaxfs-demo.png"),
     data: Annotated[
         Path | None, typer.Option(help="Also write the data, as .csv or .tsv, to try commands on.")
     ] = None,
-    force: A.Force = False,
-    seed: A.Seed = 0,
+    force: _options.Force = False,
+    seed: _options.Seed = 0,
 ) -> None:
-    """Which pixels tell a 4 from a 9? Rank them, draw them, and say what is seen."""
-    from jaxfs.cli import _demo, _output, _pictures
+    """Rank and draw the pixels that distinguish a handwritten 4 from a 9."""
+    from jaxfs.cli import _answer, _demo, _output, _pictures
+    from jaxfs.cli._request import Request
 
-    _output.check_format(data, "--data")
-    _pictures.check(out, None, "--out")
-    _files.check_outputs((out, data), force=force)
+    pictures, tables = _output.PICTURES, _output.TABLES
+    _output.check_outputs(("--out", out, pictures), ("--data", data, tables), force=force)
+    _pictures.require_packages(page=False)
     use_cache()
-    table, choice = _demo.run(seed)
-    with _files.Staged(force=force) as staged:
-        _demo.draw(staged.path(out), table, choice)
+    digits = _demo.digits()
+    answer = _answer.choose(digits, Request("manifest", _demo.NUMBER, seed))
+    with _output.staged(force=force) as temporary:
+        _demo.draw(temporary(out), digits, answer)
         if data is not None:
-            _output.write_selected(staged.path(data), table, range(len(table.names)))
-    _output.print_selection(table, choice, None)
+            _output.write_selected(temporary(data), digits, range(len(digits.names)))
+    _output.print_selection(digits, answer)
     print(_demo.EXPLANATION)
     print(f"The picture is {printable(out, 500)}.")
-    name = "TABLE.csv" if data is None else shlex.quote(str(data))
-    column = "COLUMN" if data is None else "digit"
-    print(f"Now your own: jaxfs select {name} --target {column} -k 10 --plot scores.png")
+    path, column = ("TABLE.csv", "COLUMN") if data is None else (shlex.quote(str(data)), "digit")
+    print(f"Try it: jaxfs select {path} --target {column} -k 10 --plot scores.png")
 
 
 def _version(show: bool) -> None:
@@ -283,7 +234,8 @@ def _version(show: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Feature selection from a table: scores and selectors in JAX."""

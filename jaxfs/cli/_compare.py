@@ -1,124 +1,133 @@
-"""Several methods on one table: accuracy by cross-validation, stability, overlap.
+"""The comparison of methods on one table: accuracy in cross-validation, stability and overlap.
 
-Features are chosen anew in each fold from its training rows alone; the test rows take no part.
+Every fold selects features from its training rows only.
 """
 
 import dataclasses
+import functools
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from jaxfs import evaluate
 from jaxfs.cli import _answer
-from jaxfs.cli._request import Plan, find_method, make_estimator
+from jaxfs.cli._request import Request, find_method, make_estimator
 from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
+from jaxfs.estimators import Method, _progress
 
-#: So many draws of k features at random say what a choice is worth.
+#: Number of random baselines per fold.
 _DRAWS = 5
+#: The training rows and the test rows of a fold.
+_Fold = tuple[np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """One method over the folds: `accuracies (folds,)`, or R² of a number, or `None`.
+class ComparisonRow:
+    """The results of one method or baseline.
 
-    `stability`: Nogueira's of the choices, 1 for the same in every fold and 0 for chance; NaN if
-    all features are chosen. `chosen (folds, d)`. `seconds` in all, compilation included.
+    `features`: their mean number. `mean`, `by_fold`: the measure of the comparison. `stability`:
+    Nogueira's measure of the selections, 1 if all folds agree, about 0 for random selections, NaN
+    if all features are selected. `seconds`: total duration of the fits, including compilation.
     """
 
     name: str
-    accuracies: np.ndarray | None
-    number: float
+    features: float
+    mean: float | None
+    by_fold: list[float] | None
     stability: float | None = None
-    chosen: np.ndarray | None = None
     seconds: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """`rows` of the methods, then of all features and of features at random.
+    """The results of several methods; --json prints these fields.
 
-    `overlap (m, m)`: mean over the folds of 2·|A ∩ B| / (|A| + |B|). `measure`: what `accuracies`
-    are.
+    `measure`: "accuracy"; "R²" if the target is a number; `None` without a target. `methods`: the
+    methods, followed by the baselines of all features and of random features. `overlap`: for each
+    pair of methods, the mean over the folds of 2·|A ∩ B| / (|A| + |B|).
     """
 
-    rows: list[Row]
-    overlap: np.ndarray
-    measure: str
+    measure: str | None
     folds: int
-    notes: tuple[str, ...]
+    methods: list[ComparisonRow]
+    overlap: dict[str, dict[str, float]]
+    notes: list[str]
 
 
 def compare(
-    table: Table,
-    plans: Sequence[Plan],
-    *,
-    folds: int,
-    seed: int,
-    step: Callable[[str], None] = lambda name: None,
+    table: Table, requests: Sequence[Request], *, folds: int, seed: int, verbose: bool = False
 ) -> Comparison:
-    """Compare the plans on one table; `step` is told the name of each method as it goes on."""
-    methods = [find_method(plan.method) for plan in plans]
-    names = [method.name for method in methods]
-    if len(set(names)) < len(names):
+    """Return the comparison of several requests on one table, by cross-validation."""
+    methods = [find_method(request.method) for request in requests]
+    if len(set(methods)) < len(methods):
         raise Refusal("methods must differ from each other")
-    targets = {m.targets for m in methods} - {"none"}
-    if len(targets) > 1:
+    if {"classes", "numbers"} <= {method.targets for method in methods}:
         raise Refusal("methods for classes and methods for numbers cannot be compared")
-    for plan in plans:
-        _answer.check_number(plan.k, table)
-    kind = targets.pop() if targets else None
-    y, classes = _target(table, kind, methods)
+    y, classes, notes = _target(table, methods)
     parts = _folds(len(table.values), y, classes, folds, seed)
-    notes = _answer.many_classes(table, classes)
+    regression = LogisticRegression(max_iter=1000) if classes else Ridge()
+    accuracy = functools.partial(_accuracy, make_pipeline(StandardScaler(), regression), y)
     if table.gaps is not None:
-        notes.append("in each fold, missing values are replaced by medians of its training rows")
-    rows = [_row(table, plan, y, parts, bool(classes), notes, step) for plan in plans]
+        notes.append("each fold replaces missing values by the medians of its training rows")
+    rows, chosen = [], {}
+    with _progress.bar("folds", len(requests) * folds, show=verbose) as done:
+        for method, request in zip(methods, requests, strict=True):
+            supports, accuracies, seconds = [], [], 0.0
+            for train, test in parts:
+                values, estimator = _fill(table, train), make_estimator(request)
+                known = y[train] if method.supervised and y is not None else None
+                start = time.perf_counter()
+                found = _answer.fit(estimator, request, values[train], known)
+                seconds += time.perf_counter() - start
+                notes += [f"{method.name}: {note}" for note in found]
+                supports.append(support := np.asarray(estimator.support_))
+                if y is not None:
+                    accuracies.append(accuracy(values[:, support], train, test))
+                done(1)
+            chosen[method.name] = selected = np.array(supports)
+            stability = float(evaluate.selection_stability(selected).stability)
+            number = float(selected.sum() / folds)
+            rows.append(_row(method.name, number, accuracies, stability, seconds))
     if y is not None:
-        rows += _baselines(table, y, parts, bool(classes), rows, seed)
-    measure = "" if y is None else "accuracy" if classes else "R²"
-    return Comparison(rows, _overlap(rows, len(plans)), measure, folds, tuple(dict.fromkeys(notes)))
+        rows += _baselines(accuracy, table, parts, rows, seed)
+    measure = None if y is None else "accuracy" if classes else "R²"
+    overlap = {m: {n: _dice(a, b) for n, b in chosen.items()} for m, a in chosen.items()}
+    return Comparison(measure, folds, rows, overlap, list(dict.fromkeys(notes)))
 
 
-def _target(
-    table: Table, kind: str | None, methods: Sequence[Any]
-) -> tuple[np.ndarray | None, dict[str, int]]:
-    """The target for the methods, or, if none of them takes one, for the classifier alone."""
-    if kind is not None:
-        return _answer.labels(table, next(m for m in methods if m.targets == kind))
-    if table.target is None:
-        return None, {}
-    numeric = table.target.dtype.kind == "f"
-    many = 2 * len(np.unique(table.target)) > len(table.target)
-    if numeric and (many or _answer.has_fractions(table.target)):
-        return table.target, {}
-    return _answer.encode(table, "accuracy")
+def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
+    """Return the labels for the methods or, if all are unsupervised, for the model alone."""
+    for method in methods:
+        if method.supervised:
+            return _answer.labels(table, method.targets, method.name)
+    target = table.target
+    numeric = target is not None and target.dtype.kind == "f" and _answer.is_continuous(target)
+    return _answer.labels(table, "numbers" if numeric else "classes", "accuracy")
 
 
 def _folds(
-    n: int, y: np.ndarray | None, classes: dict[str, int], folds: int, seed: int
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    from sklearn.model_selection import KFold, StratifiedKFold
-
+    n: int, y: np.ndarray | None, classes: Mapping[str, int], folds: int, seed: int
+) -> list[_Fold]:
     if not 2 <= folds <= n // 2:
         raise Refusal(f"--folds must be from 2 to half of the {n} rows, got {folds}")
-    if not classes:
-        return list(KFold(folds, shuffle=True, random_state=seed).split(np.empty((n, 1))))
-    rare = min(classes, key=lambda name: classes[name])
-    if classes[rare] < folds:
+    rare = min(classes, key=lambda name: classes[name], default=None)
+    if rare is not None and classes[rare] < folds:
         rows = plural(classes[rare], "row")
-        raise Refusal(
-            f"class {quote(rare)} has {rows}, fewer than the {folds} folds: lower --folds"
-        )
-    cut = StratifiedKFold(folds, shuffle=True, random_state=seed)
-    return list(cut.split(np.empty((n, 1)), y))
+        raise Refusal(f"--folds must be at most the {rows} of class {quote(rare)}, got {folds}")
+    split = (StratifiedKFold if classes else KFold)(folds, shuffle=True, random_state=seed)
+    return list(split.split(np.empty((n, 1)), y))
 
 
-def _filled(table: Table, train: np.ndarray) -> np.ndarray:
-    """The values; where some were missing, with medians of the training rows instead."""
+def _fill(table: Table, train: np.ndarray) -> np.ndarray:
+    """Return the values; missing ones are the medians of the training rows."""
     if table.gaps is None:
         return table.values
     values = table.values.copy()
@@ -131,91 +140,34 @@ def _filled(table: Table, train: np.ndarray) -> np.ndarray:
     return values
 
 
-def _row(
-    table: Table,
-    plan: Plan,
-    y: np.ndarray | None,
-    parts: Sequence[tuple[np.ndarray, np.ndarray]],
-    classification: bool,
-    notes: list[str],
-    step: Callable[[str], None],
-) -> Row:
-    method = find_method(plan.method)
-    chosen, accuracies = [], []
-    seconds = 0.0
-    for train, test in parts:
-        estimator = make_estimator(plan)
-        filled = _filled(table, train)
-        values = filled[train]
-        values = _answer.standardized(values) if plan.standardize else values
-        start = time.perf_counter()
-        told = _answer.fit(
-            estimator, values, y[train] if method.supervised and y is not None else None
-        )
-        seconds += time.perf_counter() - start
-        notes += [f"{method.name}: {note}" for note in told]
-        support = np.asarray(estimator.support_)
-        chosen.append(support)
-        if y is not None:
-            accuracies.append(_accuracy(filled[:, support], y, train, test, classification))
-        step(method.name)
-    index = float(evaluate.selection_stability(np.array(chosen)).stability)
-    return Row(
-        name=method.name,
-        accuracies=np.array(accuracies) if accuracies else None,
-        number=float(np.sum(chosen) / len(chosen)),
-        stability=index,
-        chosen=np.array(chosen),
-        seconds=seconds,
-    )
-
-
-def _accuracy(
-    values: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray, classification: bool
-) -> float:
-    """Of logistic regression, or R² of ridge regression, on standardised features."""
-    from sklearn.linear_model import LogisticRegression, Ridge
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    model = LogisticRegression(max_iter=1000) if classification else Ridge()
+def _accuracy(model: Any, y: Any, values: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
+    """Return the accuracy, or R² of a number, on the test rows of a fold."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of convergence: the same for all that are compared
-        fitted = make_pipeline(StandardScaler(), model).fit(values[train], y[train])
-    return float(fitted.score(values[test], y[test]))
+        warnings.simplefilter("ignore")  # convergence concerns all methods alike
+        return float(model.fit(values[train], y[train]).score(values[test], y[test]))
 
 
 def _baselines(
-    table: Table,
-    y: np.ndarray,
-    parts: Sequence[tuple[np.ndarray, np.ndarray]],
-    classification: bool,
-    rows: Sequence[Row],
-    seed: int,
-) -> list[Row]:
-    """All features, and as many at random as the methods chose on average."""
+    accuracy: Callable[..., float], table: Table, folds: list[_Fold], rows: list[Any], seed: int
+) -> list[ComparisonRow]:
+    """Return the rows of all features, and of random features, as many as methods select."""
     d = table.values.shape[1]
-    k = min(d, max(1, round(sum(row.number for row in rows) / len(rows))))
+    k = min(d, max(1, round(sum(row.features for row in rows) / len(rows))))
     rng = np.random.default_rng(seed)
     everything, random = [], []
-    for part in parts:
-        values = _filled(table, part[0])
-        everything.append(_accuracy(values, y, *part, classification))
+    for train, test in folds:
+        values = _fill(table, train)
+        everything.append(accuracy(values, train, test))
         draws = [values[:, rng.permutation(d)[:k]] for _ in range(_DRAWS)]
-        random.append(np.mean([_accuracy(drawn, y, *part, classification) for drawn in draws]))
-    return [
-        Row("all features", np.array(everything), float(d)),
-        Row("at random", np.array(random), float(k)),
-    ]
+        random.append(float(np.mean([accuracy(drawn, train, test) for drawn in draws])))
+    return [_row("all features", float(d), everything), _row("at random", float(k), random)]
 
 
-def _overlap(rows: Sequence[Row], number: int) -> np.ndarray:
-    out = np.eye(number)
-    for i in range(number):
-        for j in range(number):
-            a, b = rows[i].chosen, rows[j].chosen
-            assert a is not None
-            assert b is not None
-            common, total = (a & b).sum(axis=1), a.sum(axis=1) + b.sum(axis=1)
-            out[i, j] = np.mean(2 * common / total)
-    return out
+def _row(name: str, features: float, by_fold: list[float], *rest: float) -> ComparisonRow:
+    mean = float(np.mean(by_fold)) if by_fold else None
+    return ComparisonRow(name, features, mean, by_fold or None, *rest)
+
+
+def _dice(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the mean overlap of two methods' selections `(folds, d)`."""
+    return float(np.mean(2 * (a & b).sum(axis=1) / (a.sum(axis=1) + b.sum(axis=1))))

@@ -1,140 +1,152 @@
-"""The options of the commands, and the frame that every command runs in."""
+"""The options of the commands, their exit codes and error messages, and the compilation cache."""
 
 import functools
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
+import platformdirs
 import typer
+from typer import Argument, Option
 
-from jaxfs.cli import _files
 from jaxfs.cli.tables._columns import Refusal, printable
 
 EPILOG = (
-    "Exit codes: 0 fine; 2 bad input or usage, told in one line; 130 interrupted; 1 a mistake in "
-    "jaxfs. Answers go to stdout, notes and progress to stderr. Compiled programs are kept in the "
-    "user's cache folder (~/.cache/jaxfs, ~/Library/Caches/jaxfs or %LOCALAPPDATA%/jaxfs), where "
-    "they may be deleted; JAXFS_CACHE_DIR names another folder, and JAXFS_CACHE_DIR=off keeps none."
+    "Exit codes: 0 success; 1 a bug in jaxfs; 2 invalid input or usage, or not enough memory or "
+    "disk space; 130 interrupted. Results go to stdout, notes and progress to stderr. Compiled "
+    "programs are cached in the user's cache folder (~/.cache/jaxfs, ~/Library/Caches/jaxfs or "
+    "%LOCALAPPDATA%/jaxfs), which may be deleted at any time. JAXFS_CACHE_DIR sets another folder, "
+    "and JAXFS_CACHE_DIR=off disables the cache."
 )
 
-TablePath = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="CSV, TSV, Parquet, .npz, .mat or .h5ad.")
-]
+TablePath = Annotated[Path, Argument(metavar="TABLE", help="CSV, TSV, Parquet, NPZ, MAT or H5AD.")]
 Target = Annotated[
-    str | None,
-    typer.Option(
-        "--target", "-t", help="Column to explain: a name, or a position (1, or -1: last)."
-    ),
+    str | None, Option("--target", "-t", help="Target column: a name or a position (-1: last).")
 ]
-Drop = Annotated[
-    list[str] | None, typer.Option("--drop", "-d", help="Column to leave out; may be repeated.")
-]
-Number = Annotated[
-    str, typer.Option("-k", "--number", help="How many: 20, a fraction such as 0.1, or auto.")
-]
-Several = Annotated[
-    str | None,
-    typer.Option("-k", "--number", help="How many: 20, a fraction or auto.", show_default="10"),
-]
+Drop = Annotated[list[str] | None, Option("--drop", "-d", help="Column to leave out; repeatable.")]
+_NUMBER = "Number of features: 20, a fraction such as 0.1, or auto."
+Number = Annotated[str, Option("-k", "--number", help=_NUMBER)]
+NumberOrTen = Annotated[str | None, Option("-k", "--number", help=_NUMBER, show_default="10")]
 Impute = Annotated[
-    str | None, typer.Option(help="Missing values: median (of the column) or drop (the row).")
+    str | None, Option(help="Missing values: median (fill with the column's) or drop (the row).")
 ]
-Header = Annotated[str, typer.Option(help="Whether the first row holds names: auto, yes or no.")]
-Delimiter = Annotated[
-    str, typer.Option(help="auto, comma, semicolon, tab, pipe, space or a character.")
-]
-Decimal = Annotated[str, typer.Option(help="Decimal mark: auto, point or comma.")]
-MaxGB = Annotated[
-    float,
-    typer.Option("--max-gb", min=0, help="Most gigabytes that a file may become, decompressed."),
-]
+Header = Annotated[str, Option(help="Whether the first row holds names: auto, yes or no.")]
+Delimiter = Annotated[str, Option(help="auto, comma, semicolon, tab, pipe, space or a character.")]
+Decimal = Annotated[str, Option(help="Decimal mark: auto, point or comma.")]
+MaxGB = Annotated[float, Option("--max-gb", min=0, help="Size limit after decompression, in GB.")]
 Standardize = Annotated[
     bool,
-    typer.Option("--standardize", "--standardise", help="Give every feature mean 0, deviation 1."),
+    Option(
+        "--standardize", "--standardise", help="Scale features to mean 0, standard deviation 1."
+    ),
 ]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Equal seeds give equal answers.")]
-Dtype = Annotated[str, typer.Option(help="auto (as the data: float64), float64 or float32.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress.")]
-Method = Annotated[str, typer.Option("--method", "-m", help="See `jaxfs methods`.")]
+Seed = Annotated[int, Option(min=0, max=2**32 - 1, help="Equal seeds give equal results.")]
+Dtype = Annotated[str, Option(help="auto (as the data: float64), float64 or float32.")]
+Json = Annotated[bool, Option("--json", help="Print JSON, and nothing else, to stdout.")]
+Force = Annotated[bool, Option("--force", help="Overwrite existing files.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress.")]
+Method = Annotated[str, Option("--method", "-m", help="Method; `jaxfs methods` lists them all.")]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", metavar="NAME=VALUE", help="Of the method; may be repeated."),
+    Option("--option", "-o", metavar="NAME=VALUE", help="Option of the method; repeatable."),
 ]
 Solver = Annotated[
-    str | None,
-    typer.Option(help="auto, exact or lowrank, if the method has it (manifest)."),
+    str | None, Option(help="auto, exact or lowrank, for methods with solvers (manifest).")
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="Write the chosen columns and the target as .csv or .tsv.")
+    Path | None, Option(help="Write the selected columns and the target as .csv or .tsv.")
 ]
 Raw = Annotated[
-    bool, typer.Option("--raw", help="In --out leave words as they are that spreadsheets may run.")
+    bool, Option("--raw", help="Do not escape text in --out that looks like a formula.")
 ]
-Plot = Annotated[Path | None, typer.Option(help="Draw the scores: .png, .svg, .pdf or .jpg.")]
-ReportPath = Annotated[Path | None, typer.Option("--report", help="Write a page: .html.")]
-Resamples = Annotated[
-    int | None,
-    typer.Option(
-        min=0, max=10_000, help="Choose again in so many resamples of 80% of the rows, to see how "
-        "stable the choice is. Default: 10 with --report, else 0.",
-    ),
-]  # fmt: skip
+Plot = Annotated[Path | None, Option(help="Draw the scores: .png, .svg, .pdf or .jpg.")]
+ReportPath = Annotated[Path | None, Option("--report", help="Write an .html report.")]
+_RESAMPLES = (
+    "Measure the stability of the selection: repeat it on this many resamples of 80% of the rows. "
+    "Default: 10 with --report, else 0."
+)
+Resamples = Annotated[int | None, Option(min=0, max=10_000, help=_RESAMPLES)]
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Exit codes, and one line instead of a traceback for what the user can mend."""
+    """Give a command its exit codes; a user error prints one line instead of a traceback."""
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> None:
         try:
             command(*args, **options)
             sys.stdout.flush()
-        except (Refusal, MemoryError) as error:
-            raise _refused(error) from None
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             raise typer.Exit(130) from None
-        except BrokenPipeError:  # `jaxfs … | head`: whoever read has enough
+        except BrokenPipeError:  # `jaxfs … | head`: the reader closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except (typer.Exit, typer.Abort):
             raise
-        except OSError as error:  # a full disk, a folder that may not be read
-            where = error.filename or "standard output"  # whose errors have no name
-            raise _refused(f"{where}: {error.strerror or error}") from None
         except Exception as error:
-            if str(error).startswith("RESOURCE_EXHAUSTED"):  # as XLA says that memory is out
-                raise _refused(error) from None
-            traceback.print_exc()
-            print("error: this is a mistake in jaxfs, please report it", file=sys.stderr)
-            raise typer.Exit(1) from None
+            message = _user_error(error)
+            if message is None:
+                traceback.print_exc()
+                print("error: this is a bug in jaxfs, please report it", file=sys.stderr)
+                raise typer.Exit(1) from None
+            print(f"error: {printable(' '.join(message.split()), 1000)}", file=sys.stderr)
+            raise typer.Exit(2) from None
 
     return run
 
 
-def _refused(reason: object) -> typer.Exit:
-    text = " ".join(str(reason).split()) or "there is not enough memory"
-    print(f"error: {printable(text, 1000)}", file=sys.stderr)
-    return typer.Exit(2)
+def _user_error(error: Exception) -> str | None:
+    """Return the message for an error that the user can fix, and `None` for a bug in jaxfs."""
+    if isinstance(error, MemoryError):
+        return str(error) or "there is not enough memory"
+    if isinstance(error, OSError):
+        where = error.filename or "standard output"  # whose errors have no file name
+        return f"{where}: {error.strerror or error}"
+    out_of_memory = str(error).startswith("RESOURCE_EXHAUSTED")  # in the words of XLA
+    known = isinstance(error, (Refusal, ModuleNotFoundError)) or out_of_memory
+    return str(error) if known else None
+
+
+def command_line(context: typer.Context) -> str:
+    """Return the command that repeats a run: what the user gave, the method, `-k` and the seed."""
+    parts = ["jaxfs", str(context.info_name)]
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        value, source = context.params[name], str(context.get_parameter_source(name))
+        given = name in ("method", "k", "seed") or "DEFAULT" not in source
+        if not given or name in ("out", "raw", "plot", "json", "force", "quiet"):
+            continue
+        flag = [parameter.opts[0]] if parameter.param_type_name == "option" else []
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            parts += flag if item is True else [*flag, str(item)]
+    return shlex.join(parts)
+
+
+def cache_folder() -> Path | None:
+    """Return the folder of compiled programs, or `None` if the cache is disabled."""
+    chosen = os.environ.get("JAXFS_CACHE_DIR")
+    if chosen is not None:
+        return None if chosen.strip().lower() in ("", "0", "off", "no") else Path(chosen)
+    folder = platformdirs.user_cache_path("jaxfs", appauthor=False, opinion=False)
+    return folder if folder.is_absolute() else None  # a user without a home folder
 
 
 def use_cache() -> None:
-    """Keep compiled programs between runs, unless JAX was already told where."""
-    import jax
-
-    folder = _files.cache_folder()
+    """Keep compiled programs between runs, unless JAX already has a cache folder."""
+    folder = cache_folder()
     if folder is None or os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = printable(f"{folder}: {error.strerror}", 500)
-        print(f"note: compiled programs are not kept: {reason}", file=sys.stderr)
+        print(f"note: compiled programs are not cached: {reason}", file=sys.stderr)
         return
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -1,231 +1,261 @@
-"""What the command prints and writes: tables for people, JSON for programs, pictures, a page."""
+"""The output of the command: tables for people, JSON for programs, files written atomically."""
 
 import contextlib
 import csv
 import io
 import json
+import os
+import re
+import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxfs.cli._answer import Choice, class_name, plain
-from jaxfs.cli._compare import Comparison
-from jaxfs.cli._request import Plan, make_estimator, parameters
-from jaxfs.cli.tables._columns import Refusal, is_number, printable
+from jaxfs.cli._answer import Answer, class_name
+from jaxfs.cli._request import Request, make_estimator, parameters
+from jaxfs.cli.tables._columns import Refusal, printable, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators._catalogue import METHODS, Method
-from jaxfs.resample import Stability
+from jaxfs.estimators import METHODS, Method
 
-#: Formats of `--out`, and what stands between their cells.
-_MARKS = {".csv": ",", ".tsv": "\t"}
-#: What formulas begin with, in letters of half and of full width.
+if TYPE_CHECKING:
+    from jaxfs.cli._compare import Comparison
+
+#: Accepted file name endings of tables, pictures and reports.
+TABLES, PICTURES, PAGES = (".csv", ".tsv"), (".png", ".svg", ".pdf", ".jpg"), (".html", ".htm")
+#: First characters of a formula, in half and full width.
 _FORMULA = tuple("=+-@＝＋－＠")
-#: At most so many features are printed and drawn.
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
+#: Maximum number of features printed.
 _SHOWN = 50
 
+#: Temporary files that are being written, and their final paths. An interrupt removes them.
+pending: dict[Path, Path] = {}
 
-def console(*, error: bool = False) -> Any:
-    """A console that does not break lines where nobody looks."""
+
+def print_grid(
+    title: str, headings: list[str], rows: list[list[str]], left: list[str], caption: str = ""
+) -> None:
+    """Print a table to stdout; the columns named in `left` are text, the others numbers."""
     from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
 
-    stream = sys.stderr if error else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else 200, highlight=False)
+    grid = Grid(title=title, caption=caption or None)
+    for heading in headings:
+        grid.add_column(heading, justify="left" if heading in left else "right", overflow="fold")
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    # A pipe has no width: a wide one keeps every row on one line.
+    Console(width=None if sys.stdout.isatty() else 200).print(grid)
 
 
-@contextlib.contextmanager
-def progress(total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A bar on stderr, if someone looks; gives a function that is told of each step."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda name: None
-        return
-    from rich.progress import Progress
+def _number(value: float | None, form: str = ".4g") -> str:
+    return "" if value is None else "—" if np.isnan(value) else format(value, form)
 
-    with Progress(console=console(error=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda name: bar.update(task, advance=1, description=name)
+
+def print_selection(table: Table, answer: Answer) -> None:
+    """Print the selected features and their scores, the best first."""
+    often = None if answer.stability is None else answer.stability.frequencies
+    rows = []
+    for place, j in enumerate(answer.order[:_SHOWN], start=1):
+        share = [] if often is None else [f"{float(often[j]):.0%}"]
+        rows.append([str(place), printable(table.names[j]), _number(answer.scores[j]), *share])
+    (n, d), k = table.values.shape, len(answer.order)
+    title = f"{k} of {d} features of {n} rows by {answer.method.name}"
+    headings = ["rank", "feature", "score", *([] if often is None else ["selected in resamples"])]
+    caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
+    print_grid(title, headings, rows, ["feature"], caption)
+
+
+def print_comparison(result: "Comparison") -> None:
+    """Print the methods and baselines of a comparison."""
+    measure = [] if result.measure is None else [result.measure]
+    others = list(result.overlap) if len(result.overlap) > 1 else []
+    rows = []
+    for row in result.methods:
+        shares = result.overlap.get(row.name, {})
+        cells = [row.name, _number(row.features)]
+        if row.by_fold is not None:
+            cells.append(f"{row.mean:.3f} ± {np.std(row.by_fold, ddof=1):.3f}")
+        cells += [_number(row.stability), *(_number(shares.get(name), ".2f") for name in others)]
+        rows.append([*cells, _number(row.seconds, ".1f")])
+    headings = ["method", "features", *measure, "stability"]
+    headings += [*(f"overlap\n{name}" for name in others), "seconds"]
+    title = f"{result.folds} folds; features selected from the training rows of each"
+    print_grid(title, headings, rows, left=["method"])
+
+
+def print_methods() -> None:
+    """Print all methods with their targets and summaries."""
+    headings = ["method", "target", "what it finds"]
+    rows = [[method.name, method.targets, method.summary] for method in METHODS.values()]
+    print_grid("Methods; `jaxfs methods NAME` shows details", headings, rows, left=headings)
+
+
+def print_method(method: Method) -> None:
+    """Print the details of one method: its target, its options and its documentation."""
+    target = {"classes": "a column of classes", "numbers": "a column of numbers", "none": "none"}
+    print(f"{method.name}: {method.summary}")
+    print(f"Target: {target[method.targets]}.")
+    print("Options (--option name=value) and their defaults:")
+    for name, value in method_json(method)["options"].items():
+        print(f"  {name} = {value}")
+    print("\n" + (method.estimator().__doc__ or "").split(">>>")[0].strip())
 
 
 def print_json(content: Mapping[str, Any]) -> None:
-    # In ASCII, whatever the terminal takes: what it could not show would be escaped twice.
-    print(json.dumps(plain(content), ensure_ascii=True, allow_nan=False, indent=2))
+    """Print JSON to stdout."""
+    # ASCII in any terminal: `backslashreplace` would escape other characters a second time.
+    print(json.dumps(_plain(content), ensure_ascii=True, allow_nan=False, indent=2))
 
 
-def _number(value: float) -> str:
-    return "—" if np.isnan(value) else f"{value:.4g}"
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold; infinities and other objects become words."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    known = value is None or isinstance(value, (bool, int, float, str))
+    return value if known else printable(value, 200)
 
 
-def selection_json(table: Table, choice: Choice, stability: Stability | None) -> dict[str, Any]:
-    """The answer for programs. Infinite scores are the words `inf` and `-inf`.
+def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
+    """Return the answer for programs. Infinite scores are the words `inf` and `-inf`.
 
     `column` counts the columns of the file from 1, as --target and --drop do.
     """
     columns = table.positions or range(1, len(table.names) + 1)
+    stability = answer.stability
     selected = [
-        {"rank": place, "name": table.names[j], "column": columns[j], "score": choice.scores[j]}
+        {"rank": place, "name": table.names[j], "column": columns[j], "score": answer.scores[j]}
         | ({} if stability is None else {"frequency": float(stability.frequencies[j])})
-        for place, j in enumerate(choice.order, start=1)
+        for place, j in enumerate(answer.order, start=1)
     ]
     n, d = table.values.shape
     return {
-        "method": choice.method.name,
-        "parameters": choice.parameters,
+        "method": answer.method.name,
+        "parameters": answer.parameters,
         "rows": n,
         "features": d,
         "target": table.target_name,
         "selected": selected,
         "stability": None if stability is None else float(stability.stability),
-        "seconds": round(choice.seconds, 3),
-        "notes": [*table.notes, *choice.notes],
+        "seconds": round(answer.seconds, 3),
+        "notes": [*table.notes, *answer.notes],
     }
 
 
-def print_selection(table: Table, choice: Choice, stability: Stability | None) -> None:
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    n, d = table.values.shape
-    grid = Grid(title=f"{len(choice.order)} of {d} features of {n} rows by {choice.method.name}")
-    grid.add_column("rank", justify="right")
-    grid.add_column("feature", overflow="fold")
-    grid.add_column("score", justify="right")
-    if stability is not None:
-        grid.add_column("chosen in resamples", justify="right")
-    for place, j in enumerate(choice.order[:_SHOWN], start=1):
-        cells: list[Any] = [str(place), Text(printable(table.names[j])), _number(choice.scores[j])]
-        if stability is not None:
-            cells.append(f"{float(stability.frequencies[j]):.0%}")
-        grid.add_row(*cells)
-    if len(choice.order) > _SHOWN:
-        grid.caption = f"and {len(choice.order) - _SHOWN} more: --out or --json gives all"
-    console().print(grid)
-
-
-def comparison_json(result: Comparison) -> dict[str, Any]:
-    names = [row.name for row in result.rows if row.chosen is not None]
-    return {
-        "measure": result.measure or None,
-        "folds": result.folds,
-        "methods": [
-            {
-                "name": row.name,
-                "features": row.number,
-                "mean": None if row.accuracies is None else float(row.accuracies.mean()),
-                "by_fold": None if row.accuracies is None else row.accuracies.tolist(),
-                "stability": row.stability,
-                "seconds": row.seconds,
-            }
-            for row in result.rows
-        ],
-        "overlap": {
-            a: dict(zip(names, result.overlap[i].tolist(), strict=True))
-            for i, a in enumerate(names)
-        },
-        "notes": list(result.notes),
-    }
-
-
-def print_comparison(result: Comparison) -> None:
-    from rich.table import Table as Grid
-
-    grid = Grid(title=f"{result.folds} folds; features chosen from the training rows of each")
-    names = [row.name for row in result.rows if row.chosen is not None]
-    grid.add_column("method")
-    for heading in ("features", *([result.measure] if result.measure else []), "stability"):
-        grid.add_column(heading, justify="right")
-    if len(names) > 1:
-        for name in names:
-            grid.add_column(f"overlap\n{name}", justify="right")
-    grid.add_column("seconds", justify="right")
-    for i, row in enumerate(result.rows):
-        cells = [row.name, f"{row.number:.4g}"]
-        if result.measure and row.accuracies is not None:
-            spread = row.accuracies.std(ddof=1)
-            cells.append(f"{row.accuracies.mean():.3f} ± {spread:.3f}")
-        cells.append("" if row.stability is None else _number(row.stability))
-        if len(names) > 1:
-            shares = result.overlap[i] if i < len(names) else []
-            cells += [f"{share:.2f}" for share in shares] or [""] * len(names)
-        cells.append("" if row.seconds is None else f"{row.seconds:.1f}")
-        grid.add_row(*cells)
-    console().print(grid)
-
-
-def methods_json() -> dict[str, Any]:
-    return {
-        name: {
-            "targets": method.targets,
-            "supervised": method.supervised,
-            "summary": method.summary,
-            "options": options(method),
-        }
-        for name, method in METHODS.items()
-    }
-
-
-def options(method: Method) -> dict[str, Any]:
-    """The method's own options with their defaults."""
+def method_json(method: Method) -> dict[str, Any]:
+    """Return a method for programs: its target, its summary, its options with their defaults."""
     hidden = {"n_features_to_select", "verbose", *getattr(method.estimator, "keywords", {})}
-    estimator = make_estimator(Plan(method.name)).set_params(dtype=None)
-    return {
-        name: plain(value)
-        for name, value in parameters(estimator).items()
-        if name.rpartition("__")[2] not in hidden
-    }
+    found = parameters(make_estimator(Request(method.name)))
+    options = {n: _plain(v) for n, v in found.items() if n.rpartition("__")[2] not in hidden}
+    described = {"targets": method.targets, "supervised": method.supervised}
+    return described | {"summary": method.summary, "options": options}
 
 
-def print_methods() -> None:
-    from rich.table import Table as Grid
+def check_outputs(
+    *outputs: tuple[str, Path | None, tuple[str, ...]], force: bool, source: Path | None = None
+) -> None:
+    """Refuse, before the work, outputs that could not be written after it.
 
-    grid = Grid(title="Methods; `jaxfs methods NAME` tells more of one")
-    for heading in ("method", "target", "what it finds"):
-        grid.add_column(heading)
-    for name, method in METHODS.items():
-        grid.add_row(name, method.targets, method.summary)
-    console().print(grid)
+    Each output is an option, its path and the endings that it accepts; `source` is the input.
+    """
+    taken = [] if source is None else [source.resolve()]
+    for option, path, endings in outputs:
+        if path is None:
+            continue
+        real = path.resolve()
+        if path.suffix.lower() not in endings:
+            raise Refusal(f"{option} must end in {', '.join(endings)}, got {quote(path.name)}")
+        if any(_same(real, other) for other in taken):
+            raise Refusal(f"{option} must not be the table or another output, got {quote(path)}")
+        if path.is_dir():
+            raise Refusal(f"{option} must be a file, got the folder {quote(path)}")
+        if not real.parent.is_dir():
+            raise Refusal(f"there is no folder {quote(real.parent)} for {option} {quote(path)}")
+        _check_absent(path, force)
+        taken.append(real)
 
 
-def print_method(method: Method) -> None:
-    out = console()
-    out.print(f"{method.name}: {method.summary}", markup=False)
-    target = {"classes": "a column of classes", "numbers": "a column of numbers", "none": "none"}
-    out.print(f"Target: {target[method.targets]}.", markup=False)
-    out.print("Options (--option name=value) and their defaults:", markup=False)
-    for name, value in options(method).items():
-        out.print(f"  {name} = {value}", markup=False)
-    text = method.estimator().__doc__ or ""
-    out.print("\n" + text.split(">>>")[0].strip(), markup=False)
+def _same(a: Path, b: Path) -> bool:
+    """Whether two paths are one file, also by links or on a case-insensitive file system."""
+    return a == b or (a.exists() and b.exists() and a.samefile(b))
 
 
-def check_format(path: Path | None, option: str = "--out") -> None:
-    if path is not None and path.suffix.lower() not in _MARKS:
-        raise Refusal(f"{option} must end in {' or '.join(_MARKS)}, got '{printable(path.name)}'")
+def _check_absent(path: Path, force: bool) -> None:
+    if not force and os.path.lexists(path):
+        raise Refusal(f"{quote(path)} exists; --force overwrites it")
+
+
+@contextlib.contextmanager
+def staged(*, force: bool) -> Iterator[Callable[[Path], Path]]:
+    """Write several files, all of them or none.
+
+        with staged(force=False) as temporary:
+            temporary(path).write_text(…)
+
+    Gives a function from a final path to a temporary path in the same folder. At the end all files
+    get their final names. After an exception, including Ctrl-C, no temporary file is left and
+    existing files are unchanged.
+    """
+    final = Path()
+
+    def temporary(path: Path) -> Path:
+        nonlocal final
+        final = path
+        part = path.with_name(f".{path.stem[:40]}-{secrets.token_hex(4)}{path.suffix}")
+        pending[part] = path
+        part.touch(exist_ok=False)
+        return part
+
+    try:
+        yield temporary
+        for final in pending.values():
+            _check_absent(final, force)
+        for part, final in pending.items():
+            if not force:
+                with contextlib.suppress(OSError):  # on file systems without links
+                    os.link(part, final)  # unlike a rename, fails if the file exists by now
+                    continue
+                _check_absent(final, force)
+            part.replace(final)
+    except OSError as error:  # which often has no file name
+        reason = error.strerror or error
+        raise Refusal(f"'{printable(final, 500)}' cannot be written: {reason}") from error
+    finally:
+        for part in pending:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+        pending.clear()
 
 
 def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool = False) -> None:
-    """Row names if any, the chosen features from the best on, the target; numbers exactly.
+    """Write the row names, the selected features from the best on, and the target; numbers exactly.
 
-    Words that a spreadsheet would take for a formula get an apostrophe in front, unless `raw`.
+    Text that a spreadsheet would run as a formula gets an apostrophe in front, unless `raw`.
     """
-    order = list(order)
-    head = [table.names[j] for j in order]
-    columns: list[Sequence[Any]] = [list(map(repr, table.values[:, j].tolist())) for j in order]
-    word = str if raw else _inert
+    text = str if raw else _inert
+    columns = [[text(table.names[j]), *map(repr, table.values[:, j].tolist())] for j in order]
     if table.rows is not None:
-        head, columns = ["", *head], [list(map(word, table.rows)), *columns]
+        columns.insert(0, ["", *map(text, table.rows)])
     if table.target is not None:
-        head = [*head, str(table.target_name)]
-        columns = [*columns, [word(class_name(value)) for value in table.target]]
-    text = io.StringIO()
-    writer = csv.writer(text, delimiter=_MARKS[path.suffix.lower()], lineterminator="\n")
-    writer.writerow(map(word, head))
+        target = [text(class_name(value)) for value in table.target]
+        columns.append([text(str(table.target_name)), *target])
+    content = io.StringIO()
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    writer = csv.writer(content, delimiter=delimiter, lineterminator="\n")
     writer.writerows(zip(*columns, strict=True))
-    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    path.write_text(content.getvalue(), encoding="utf-8", newline="")
 
 
 def _inert(cell: str) -> str:
-    """`cell` as a spreadsheet shows it and does not run it; numbers stay as they are."""
+    """Return text that a spreadsheet shows and does not run; numbers stay unchanged."""
     runs = cell.startswith(_FORMULA) or (cell[:1] < " " and cell != "")
-    return f"'{cell}" if runs and not is_number(cell) else cell
+    return f"'{cell}" if runs and not _NUMBER.fullmatch(cell) else cell

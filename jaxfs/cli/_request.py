@@ -1,30 +1,33 @@
-"""What the user asked for, in the words of the command line, and the estimator that it means."""
+"""The request of a user, in the words of the command line, and the estimator that it means."""
 
 import ast
 import contextlib
 import dataclasses
+import math
 import typing
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jaxfs._types import variant
-from jaxfs.cli.tables._columns import Refusal, listed, quote
-from jaxfs.estimators._catalogue import METHODS, Method
+from jaxfs._checks import listed, variant
+from jaxfs.cli.tables._columns import Refusal, quote
+from jaxfs.estimators import METHODS, Method
 
-_KINDS = {
+#: Types of options, as error messages call them.
+_TYPES = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
     str: "a word",
     type(None): "none",
 }
+#: Words that an option may use for Python's constants, in lower case.
+_CONSTANTS = {"true": True, "false": False, "none": None}
 
 
-class Plan(NamedTuple):
-    """What the user asked for, in the words of the command line."""
+class Request(NamedTuple):
+    """A method with its options, and how many features to select."""
 
     method: str
-    k: str = "auto"
+    k: int | float | str = "auto"
     seed: int = 0
     dtype: str = "auto"
     solver: str | None = None
@@ -34,7 +37,7 @@ class Plan(NamedTuple):
 
 
 def find_method(name: str) -> Method:
-    """A method by its name, in whatever case."""
+    """Return a method by its name, in upper or lower case."""
     method = METHODS.get(name.strip().lower())
     if method is None:
         raise Refusal(f"method must be one of {', '.join(METHODS)}; got {quote(name)}")
@@ -42,49 +45,56 @@ def find_method(name: str) -> Method:
 
 
 def parse_number(text: str) -> int | float | str:
-    """`20`, `0.1` or `auto`."""
-    if text.strip().lower() == "auto":
-        return "auto"
-    for kind in (int, float):
+    """Return the value of `-k`: an integer, a fraction in (0, 1] or `"auto"`."""
+    word = text.strip().lower()
+    if word == "auto":
+        return word
+    for kind, high in ((int, math.inf), (float, 1)):
         with contextlib.suppress(ValueError):
-            value = kind(text)
-            if value > 0 and (kind is int or value <= 1):
+            value = kind(word)
+            if 0 < value <= high:
                 return value
-            break
     raise Refusal(f"-k must be a whole number, a fraction in (0, 1] or auto, got {quote(text)}")
 
 
-def make_estimator(plan: Plan) -> Any:
-    """The estimator of a plan. Unknown or unsuitable options are refused by name."""
-    method = find_method(plan.method)
+def check_request(request: Request, target: str | None) -> None:
+    """Refuse, before the table is read, a request that no table could satisfy."""
+    method = find_method(request.method)
+    make_estimator(request)
+    if method.supervised and target is None:
+        raise Refusal(f"{method.name} is supervised: name the target column with --target")
+
+
+def make_estimator(request: Request) -> Any:
+    """Return the estimator of a request; unknown options and wrong types are refused by name."""
+    method = find_method(request.method)
     estimator = method.estimator()
-    _spell_out_members(estimator)
-    options = dict(map(_parse_option, plan.options))
+    if getattr(estimator, "estimators", ()) is None:
+        # The default members of a combination become parameters, so that options reach them.
+        estimator.set_params(estimators=estimator._members())
+    options = {} if request.solver is None else {"solver": request.solver}
+    options |= dict(map(_parse_option, request.options))
     for name in options.keys() & estimator._variants.keys():  # they decide which options there are
         _check_type(estimator, name, options[name])
         estimator.set_params(**{name: options.pop(name)})
-    known = parameters(estimator)  # the members of a combination are no options
-    given: dict[str, Any] = {"n_features_to_select": parse_number(plan.k), "verbose": plan.verbose}
-    if plan.dtype != "auto":
-        if plan.dtype not in ("float32", "float64"):
-            raise Refusal(f"dtype must be auto, float32 or float64, got {quote(plan.dtype)}")
-        given["dtype"] = plan.dtype
-    if plan.solver is not None:
-        given["solver"] = plan.solver
-    seeds = [name for name in known if name.rpartition("__")[2] == "random_state"]
-    given |= dict.fromkeys(seeds, plan.seed)
-    for name in options.keys() & getattr(method.estimator, "keywords", {}).keys():
-        raise Refusal(f"{quote(name)} is no option of {method.name}: the method's name says it")
-    given |= options
-    own = sorted(set(known) - {"n_features_to_select", "verbose", "dtype"})
-    for name in given:
-        if name not in known:
-            raise Refusal(f"{method.name} has no option {quote(name)}; it has {listed(own, 40)}")
+    given: dict[str, Any] = {"n_features_to_select": request.k, "verbose": request.verbose}
+    if request.dtype not in ("auto", "float32", "float64"):
+        raise Refusal(f"dtype must be auto, float32 or float64, got {quote(request.dtype)}")
+    if request.dtype != "auto":
+        given["dtype"] = request.dtype
+    known = parameters(estimator)
     for name, value in options.items():
+        if name in getattr(method.estimator, "keywords", {}):
+            raise Refusal(f"{quote(name)} cannot be changed: the method {method.name} sets it")
+        if name not in known:
+            own = sorted(set(known) - {"n_features_to_select", "verbose", "dtype"})
+            raise Refusal(f"{method.name} has no option {quote(name)}; it has {listed(own, 40)}")
         _check_type(estimator, name, value)
+    seeds = [name for name in known if name.rpartition("__")[2] == "random_state"]
+    given |= dict.fromkeys(seeds, request.seed) | options
     try:
         return estimator.set_params(**given)
-    except ValueError as error:  # the record of a variant checks its options
+    except ValueError as error:  # a variant checks its options
         raise Refusal(str(error)) from error
 
 
@@ -98,32 +108,27 @@ def _check_type(estimator: Any, name: str, value: Any) -> None:
     kinds = typing.get_args(declared) or (declared,)
     if Any in kinds or type(value) in kinds or (float in kinds and type(value) is int):
         return
-    words = " or ".join(word for kind, word in _KINDS.items() if kind in kinds)
+    words = " or ".join(word for kind, word in _TYPES.items() if kind in kinds)
     raise Refusal(f"option {quote(name)} must be {words}, got {quote(value)}")
 
 
-def _spell_out_members(estimator: Any) -> None:
-    """Make the default members of a combination its parameters, so that options reach them."""
-    if "estimators" in estimator.get_params(deep=False) and estimator.estimators is None:
-        estimator.set_params(estimators=estimator._members())
-
-
 def parameters(estimator: Any) -> dict[str, Any]:
-    """The parameters that are values, those of estimators within an estimator included."""
-    found = estimator.get_params()
-    inside = {name for name, value in found.items() if hasattr(value, "get_params")}
-    return {n: v for n, v in found.items() if n not in inside and n != "estimators"}
+    """Return the parameters that are values, including those of nested estimators."""
+    return {
+        name: value
+        for name, value in estimator.get_params().items()
+        if name != "estimators" and not hasattr(value, "get_params")
+    }
 
 
 def _parse_option(text: str) -> tuple[str, Any]:
-    """`name=value`: the value as Python writes numbers, `True`, `None`, or else a word."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise Refusal(f"an option must read name=value, got {quote(text)}")
-    words: Mapping[str, Any] = {"true": True, "false": False, "none": None}
-    if value.strip().lower() in words:
-        return name.strip(), words[value.strip().lower()]
+    """Return name and value of `name=value`: a Python literal, true, false or none, or a word."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name:
+        raise Refusal(f"an option must have the form name=value, got {quote(text)}")
+    if value.lower() in _CONSTANTS:
+        return name, _CONSTANTS[value.lower()]
     try:
-        return name.strip(), ast.literal_eval(value.strip())
+        return name, ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return name.strip(), value.strip()
+        return name, value

@@ -1,50 +1,58 @@
-"""A score of many data sets, spread over the devices of a mesh; and how arrays get to a mesh."""
+"""Scores of many data sets over the devices of a mesh, and padding of unequal data sets."""
 
-import contextlib
 import functools
+import itertools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array
 
 from jaxfs import _checks
+from jaxfs.distributed._mesh import check_axes, placed, replicated
+
+_Result = TypeVar("_Result")
+
+#: Maximum number of sizes at which a group of data sets may end.
+_MOST_SIZES = 256
+
+# ---- Many data sets over a mesh -----------------------------------------------------------------
 
 
 def map_datasets(
-    score: Callable[..., Any],
+    score: Callable[..., _Result],
     mesh: Mesh,
     *,
     axis: str | tuple[str, ...] | None = None,
     batch_size: int = 64,
     replicate: bool = False,
-) -> Callable[..., Any]:
-    """A function that applies `score` to every data set of a batch, spread over a mesh.
+) -> Callable[..., _Result]:
+    """A function that applies `score` to every data set of a batch, on the devices of a mesh.
 
     **Arguments**
 
-    - `score`: of the arrays of one data set, any number of them; pure, with answers of one shape.
-    - `mesh`: whose devices share the data sets evenly.
-    - `axis`: the axis of the mesh, or axes, over which they are spread; by default all.
-    - `batch_size`: at most so many at a time are computed side by side (`vmap`) on a device. More
-      need more memory, and on a CPU are hardly faster. There a `score` that is not of jaxfs and
-      calls `jax.numpy.linalg` should have 1: such batches on several devices can wait for each
-      other for ever.
-    - `replicate`: whether every device gets all answers, so that `numpy.asarray` works on every
-      host. Otherwise they stay where they were computed, if the devices divide their number.
+    - `score`: a pure function of the arrays of one data set, with results of one shape.
+    - `mesh`: the devices, which get equal numbers of data sets.
+    - `axis`: the mesh axis, or axes, over which the data sets are sharded; by default all.
+    - `batch_size`: the maximum number of data sets that a device computes together (`vmap`). Larger
+      batches need more memory, and on a CPU are hardly faster. On a CPU use 1 for a `score` outside
+      jaxfs that calls `jax.numpy.linalg`: batches on several devices can then wait for each other
+      forever.
+    - `replicate`: whether every device gets all results, so that `numpy.asarray` works on every
+      host. Otherwise they stay where they were computed, if the number of data sets is a multiple
+      of the devices.
 
-    **Returns** a function. It takes the arrays of `score` with an axis more in front, over the data
-    sets, or lists of arrays of one shape; and answers with that axis in front, in order. Any number
-    of data sets will do: the batch is filled up with copies of the last. It compiles once for each
+    **Returns** a function. Its arguments are those of `score` with a first axis over the data sets,
+    or lists of arrays of one shape. Its results have the same first axis. Any number of data sets
+    is possible: the batch is filled up with copies of the last one. It compiles once for each
     shape.
 
-    For data sets of different sizes see `bucket`.
+    `bucket` prepares data sets of different sizes.
 
     >>> import jax, jaxfs
     >>> mesh = jax.make_mesh((1,), ("data",))
@@ -57,55 +65,47 @@ def map_datasets(
     batch_size = _checks.integer(batch_size, "batch_size", low=1)
     replicate = _checks.flag(replicate, "replicate")
     devices = math.prod(mesh.shape[name] for name in axes)
-    spread, whole = NamedSharding(mesh, P(axes)), NamedSharding(mesh, P())
 
-    def several(*arrays):
+    def on_device(*arrays):
         each = arrays[0].shape[0]
-        size = _even(each, batch_size)
-        # Whole batches: a remainder would be compiled apart.
-        arrays = tuple(_filled(a, math.ceil(each / size) * size) for a in arrays)
+        batches = math.ceil(each / batch_size)
+        size = math.ceil(each / batches)
+        # A last batch of another size would be compiled separately.
+        arrays = tuple(_repeat_last(a, batches * size) for a in arrays)
         out = lax.map(lambda a: score(*a), arrays, batch_size=size)
         return jax.tree.map(lambda a: a[:each], out)
 
-    everywhere = jax.shard_map(
-        several, mesh=mesh, in_specs=P(axes), out_specs=P(axes), check_vma=False
-    )
+    spec = P(axes)
+    sharded = jax.shard_map(on_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
 
     @functools.partial(jax.jit, static_argnums=0)
     def run(number, *arrays):
-        return jax.tree.map(lambda a: first(a, number), everywhere(*arrays))
-
-    def first(a, number):
-        if not replicate and number == a.shape[0]:
-            return a
-        return constrained(a, mesh, P())[:number]
+        out = sharded(*arrays)
+        if replicate or number % devices:
+            out = jax.tree.map(lambda a: replicated(a, mesh)[:number], out)
+        return out
 
     def mapped(*datasets):
         arrays = [_batch(a, i) for i, a in enumerate(datasets)]
         numbers = {len(a) for a in arrays}
         if len(numbers) != 1:
-            raise _checks.fail("arrays", "of as many data sets each", sorted(numbers))
+            raise _checks.fail("arrays", "of the same number of data sets", sorted(numbers))
         number = numbers.pop()
-        if number % devices:  # an array that is spread some way cannot be added to
-            arrays = [placed(a, whole) if isinstance(a, jax.Array) else a for a in arrays]
+        if number % devices:  # a sharded array cannot be filled up
+            arrays = [placed(a, mesh) if isinstance(a, jax.Array) else a for a in arrays]
         full = math.ceil(number / devices) * devices
-        return run(number, *(placed(_filled(a, full), spread) for a in arrays))
+        return run(number, *(placed(_repeat_last(a, full), mesh, axes) for a in arrays))
 
     return mapped
 
 
-def _even(number: int, most: int) -> int:
-    """The size of batches, all alike, of which as few as possible hold `number`."""
-    return math.ceil(number / math.ceil(number / most))
-
-
 def _batch(a: Any, place: int) -> Any:
-    """Data sets on the first axis; those of a list stacked."""
+    """An array with the data sets on its first axis; a list is stacked."""
     name = f"argument {place}"
     if isinstance(a, (list, tuple)):
         shapes = {np.shape(one) for one in a}
         if len(shapes) > 1:
-            expected = "data sets of one shape; `bucket` pads samples, and parts by features"
+            expected = "data sets of one shape; `bucket` pads samples, and separates by features"
             raise _checks.fail(name, expected, " and ".join(map(str, sorted(shapes)[:3])))
         if any(isinstance(one, jax.Array) for one in a):
             a = jnp.stack(a)
@@ -119,8 +119,8 @@ def _batch(a: Any, place: int) -> Any:
     return a
 
 
-def _filled(a: Any, number: int) -> Any:
-    """With copies of the last until they are so many."""
+def _repeat_last(a: Any, number: int) -> Any:
+    """`a` with copies of its last entry up to `number` entries."""
     more = number - len(a)
     if not more:
         return a
@@ -128,43 +128,145 @@ def _filled(a: Any, number: int) -> Any:
     return where.concatenate([a, where.repeat(a[-1:], more, axis=0)])
 
 
-def placed(a: Any, sharding: NamedSharding) -> Array:
-    """`a` on the mesh; of an array of this host alone only the values can go to others."""
-    spread = isinstance(a, jax.Array) and _checks.is_traced(a)
-    if spread or sharding.is_fully_addressable:
-        return jax.device_put(a, sharding)
-    if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
-        data = placed(np.asarray(jax.random.key_data(a)), sharding)
-        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(a))
-    a = np.asarray(a)
-    # `device_put` would send all of it round to see whether it is the same everywhere.
-    return jax.make_array_from_callback(a.shape, sharding, lambda part: a[part])
+# ---- Data sets of unequal sizes -----------------------------------------------------------------
 
 
-def on_host() -> contextlib.AbstractContextManager[Any]:
-    """Where arrays of NumPy wait until they are spread: not on the first device of the mesh."""
-    try:
-        return jax.default_device(jax.local_devices(backend="cpu")[0])
-    except RuntimeError:  # there is none
-        return contextlib.nullcontext()
+class Bucket(NamedTuple):
+    """Data sets padded to one shape.
+
+    - `arrays`: the arrays of the data sets, stacked along a new first axis; padded rows are zero.
+    - `weights`: `(data sets, rows)`, 1 for samples and 0 for padding; two of them for `(x1, x2)`.
+    - `places`: `(data sets,)`, their positions in the collection.
+    """
+
+    arrays: tuple[np.ndarray, ...]
+    weights: tuple[np.ndarray, ...]
+    places: np.ndarray
 
 
-def constrained(a: Array, mesh: Mesh, spec: P) -> Array:
-    """`a` as laid out by `spec`, inside `jit`, whatever the type of the mesh's axes."""
-    sharding = NamedSharding(mesh, spec)
-    if AxisType.Explicit in mesh.axis_types:
-        return jax.reshard(a, sharding)
-    return lax.with_sharding_constraint(a, sharding)
+def bucket(datasets: Iterable[Any], *, num_shapes: int = 4) -> list[Bucket]:
+    """A ragged collection of data sets as a few padded batches; padding has weight zero.
+
+    **Arguments**
+
+    - `datasets`: each is `(x1, x2)`, the samples of two classes; `(x, y)`, samples and labels or
+      targets; or `x` alone. Matrices are `(n, d)`, with any n.
+    - `num_shapes`: the maximum number of different numbers of rows for each number of features.
+      They are chosen for the least padding. Features are never padded.
+
+    **Returns** buckets for `map_datasets`. Its score is called with the arrays and then the
+    weights: `score(x1, x2, weights1, weights2)`, `score(x, y, weights)` or `score(x, weights)`.
+    `unbucket` restores the order of the results.
+
+    >>> import jax, jaxfs, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> datasets = [(rng.normal(size=(n, 4)), rng.normal(size=(9, 4))) for n in (8, 30, 9, 31)]
+    >>> buckets = bucket(datasets, num_shapes=2)
+    >>> [b.arrays[0].shape for b in buckets]
+    [(2, 31, 4), (2, 9, 4)]
+    >>> score = lambda a, b, v, w: jaxfs.manifest_score(a, b, weights1=v, weights2=w)
+    >>> run = jaxfs.distributed.map_datasets(score, jax.make_mesh((1,), ("data",)))
+    >>> answers = unbucket(buckets, [run(*b.arrays, *b.weights) for b in buckets])
+    >>> len(answers), answers[0].shape
+    (4, (4,))
+    """
+    num_shapes = _checks.integer(num_shapes, "num_shapes", low=1)
+    if not isinstance(datasets, Iterable):
+        raise _checks.fail("datasets", "an iterable of data sets", type(datasets).__name__)
+    sets = [_dataset(one, i) for i, one in enumerate(datasets)]
+    if not sets:
+        raise _checks.fail("datasets", "at least one", "none")
+    kinds = {", ".join(f"{a.ndim}-d {a.dtype}" for a in one) for one in sets}
+    if len(kinds) > 1:
+        seen = " and ".join(f"({kind})" for kind in sorted(kinds))
+        raise _checks.fail("datasets", "of one kind and dtype", seen)
+    # Labels have the rows of their samples.
+    sizes = np.array([[len(a) for a in one if a.ndim == 2] for one in sets])
+    features = np.array([one[0].shape[1] for one in sets])
+    out = []
+    for d in np.unique(features):
+        of_width = np.flatnonzero(features == d)
+        for group in _shape_groups(sizes[of_width], num_shapes):
+            places = np.sort(of_width[group])
+            out.append(_bucket_of([sets[i] for i in places], sizes[places], places))
+    return out
 
 
-def check_axes(mesh: Mesh, axis: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    if not isinstance(mesh, Mesh):
-        raise _checks.fail("mesh", "a mesh, as of jax.make_mesh", type(mesh).__name__)
-    if not isinstance(axis, (str, tuple, list, type(None))):
-        raise _checks.fail("axis", "a name or names of axes", repr(axis))
-    axes = mesh.axis_names if axis is None else (axis,) if isinstance(axis, str) else tuple(axis)
-    for name in axes:
-        if name not in mesh.axis_names:
-            known = ", ".join(map(repr, mesh.axis_names))
-            raise _checks.fail("axis", f"of the mesh, which has {known}", repr(name))
-    return axes
+def _bucket_of(sets: list[tuple[np.ndarray, ...]], sizes: np.ndarray, places: np.ndarray) -> Bucket:
+    rows = sizes.max(axis=0)
+    arrays = []
+    for column, r in zip(zip(*sets, strict=True), itertools.cycle(rows), strict=False):
+        out = np.zeros((len(sets), r, *column[0].shape[1:]), column[0].dtype)
+        for place, a in zip(out, column, strict=True):
+            place[: len(a)] = a
+        arrays.append(out)
+    there = [np.arange(r)[None] < s[:, None] for s, r in zip(sizes.T, rows, strict=True)]
+    weights = tuple(a.astype(arrays[0].dtype) for a in there)
+    return Bucket(tuple(arrays), weights, places)
+
+
+def unbucket(buckets: Sequence[Bucket], answers: Sequence[Any]) -> list[Any]:
+    """The results of each data set, in the order of the collection, as NumPy arrays."""
+    if len(buckets) != len(answers):
+        raise _checks.fail("answers", f"one for each of {len(buckets)} buckets", len(answers))
+    out: list[Any] = [None] * sum(len(b.places) for b in buckets)
+    for b, answer in zip(buckets, answers, strict=True):
+        answer = jax.tree.map(np.asarray, answer)
+        for place, i in enumerate(b.places):
+            out[i] = jax.tree.map(lambda a, place=place: a[place], answer)
+    return out
+
+
+def _dataset(one: Any, place: int) -> tuple[np.ndarray, ...]:
+    name = f"data set {place}"
+    parts = one if isinstance(one, (list, tuple)) else (one,)
+    arrays = tuple(np.asarray(_checks.numpy_or_jax(a, name)) for a in parts)
+    if not 1 <= len(arrays) <= 2 or arrays[0].ndim != 2 or arrays[-1].ndim not in (1, 2):
+        shapes = ", ".join(str(a.shape) for a in arrays)
+        raise _checks.fail(name, "(x1, x2), (x, y) or x", f"shapes {shapes}")
+    if arrays[-1].ndim == 1 and len(arrays[0]) != len(arrays[-1]):
+        expected = "as many labels as samples"
+        raise _checks.fail(name, expected, f"{arrays[0].shape} and {arrays[1].shape}")
+    if arrays[-1].ndim == 2 and arrays[0].shape[1] != arrays[-1].shape[1]:
+        expected = "as many features in both classes"
+        raise _checks.fail(name, expected, f"{arrays[0].shape} and {arrays[1].shape}")
+    return tuple(a if a.ndim == 1 or a.dtype.kind == "f" else a.astype(float) for a in arrays)
+
+
+def _shape_groups(sizes: np.ndarray, number: int) -> Iterator[np.ndarray]:
+    """At most `number` groups of data sets that share a shape, with the least padding in total.
+
+    `sizes` `(data sets, arrays)` are numbers of rows. Each array of a group is padded to the
+    largest. The data sets are sorted by their total rows, and groups are runs of neighbours, which
+    is optimal for one array and nearly so for two. Dynamic programming over the ends of the runs
+    finds the best ones.
+    """
+    order = np.lexsort((*sizes.T, sizes.sum(axis=1)))
+    ordered = sizes[order]
+    ends = np.flatnonzero(np.any(ordered[1:] != ordered[:-1], axis=1)) + 1
+    if len(ends) > _MOST_SIZES:
+        ends = ends[np.linspace(0, len(ends) - 1, _MOST_SIZES).astype(int)]
+    ends = np.concatenate([[0], ends, [len(ordered)]])
+    cost = _padded_rows(ordered, ends)  # cost[i, j]: one group from ends[i] to ends[j]
+    last = len(ends) - 1
+    best = np.full((number + 1, last + 1), np.inf)
+    best[0, 0] = 0
+    origin = np.zeros((number + 1, last + 1), int)
+    for k in range(1, number + 1):
+        through = best[k - 1][:, None] + cost
+        origin[k], best[k] = through.argmin(axis=0), through.min(axis=0)
+    k, j = int(best[:, last].argmin()), last
+    while k:
+        i = origin[k, j]
+        yield order[ends[i] : ends[j]]
+        k, j = k - 1, i
+
+
+def _padded_rows(ordered: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The rows of each run of data sets, padded to its largest."""
+    runs = np.array([ordered[a:b].max(axis=0) for a, b in itertools.pairwise(ends)])
+    out = np.full((len(ends), len(ends)), np.inf)
+    for i in range(len(runs)):
+        largest = np.maximum.accumulate(runs[i:], axis=0).sum(axis=1)
+        out[i, i + 1 :] = largest * (ends[i + 1 :] - ends[i])
+    return out

@@ -1,21 +1,21 @@
-"""One data set spread over the devices of a mesh: by features for ManiFeSt, by samples for GC."""
+"""One data set sharded over the devices of a mesh: by features for ManiFeSt, by samples for GC."""
 
 import functools
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from jaxfs import _checks
-from jaxfs._types import ArrayLike, Bandwidth, Median, Scalar, Selection
-from jaxfs.distributed._datasets import check_axes, constrained, on_host, placed
-from jaxfs.methods.gaussian import _moments, _search, _select
+from jaxfs._types import ArrayLike, Scalar, Selection
+from jaxfs.distributed._mesh import check_axes, on_host, placed, placed_evenly, replicated
+from jaxfs.kernels._rbf import Bandwidth, Median
+from jaxfs.methods.gaussian._moments import gaussian_moments
+from jaxfs.methods.gaussian._search import CompromiseSearch
+from jaxfs.methods.gaussian._select import check_fallback, table_arguments
 from jaxfs.methods.manifest import _lowrank_score
-from jaxfs.methods.manifest._part import Part
+from jaxfs.methods.manifest._shard import Shard
 
 
 def sharded_manifest_score(
@@ -34,12 +34,12 @@ def sharded_manifest_score(
     weights1: ArrayLike | None = None,
     weights2: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
-    """`manifest_lowrank_score` with the features spread over an axis of a mesh.
+    """`manifest_lowrank_score` with the features sharded over an axis of a mesh.
 
-    Each device has d / devices features, their rows of the kernels and of the factors; what is
-    exchanged are the landmarks, matrices of the size of the rank, and, for `refine`, the factors,
-    which go round from device to device. No device holds all features, unless the bandwidth's rule
-    looks at all or all are landmarks.
+    Each device has d / devices features, with their rows of the kernels and of the factors. The
+    devices exchange the landmarks, matrices of the size of the rank, and, for `refine`, the
+    factors, which travel from device to device. No device holds all features, unless the bandwidth
+    rule uses all of them or all are landmarks.
 
     **Arguments** those of `manifest_lowrank_score`, and `mesh` and `axis`. `x1`, `x2`: `(n, d)`,
     global arrays sharded over their second axis, or arrays that every process has.
@@ -47,34 +47,35 @@ def sharded_manifest_score(
     **Returns** `(d,)`, sharded over `axis` where the devices divide d; the scores of
     `manifest_lowrank_score` with the same key, to rounding.
 
-    **Derivatives** as those of `manifest_lowrank_score`.
+    **Derivatives** are those of `manifest_lowrank_score`.
 
-    **Cost** of `manifest_lowrank_score`, divided by the number of devices, but for matrices of the
-    size of the landmarks, and of devices · 2 `rank` × 2 `rank`, which all devices decompose alike.
+    **Cost** that of `manifest_lowrank_score` divided by the number of devices, except for matrices
+    of the size of the landmarks, and of (devices · 2 `rank`) × 2 `rank`, which every device
+    decomposes.
     """
-    _check_axis(mesh, axis)
+    check_axes(mesh, axis, single=True)
     with on_host():
-        arguments, options = _lowrank_score.problem(
+        arguments, options = _lowrank_score.lowrank_arguments(
             key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
         )
     key, x1, x2, *others = arguments
     d = x1.shape[1]
-    x1, x2 = (_spread(x, 1, mesh, axis) for x in (x1, x2))
-    key, others = jax.tree.map(lambda a: placed(a, NamedSharding(mesh, P())), (key, others))
-    return _manifest_parts(mesh, axis, d, tuple(options.items()), key, x1, x2, *others)
+    x1, x2 = (placed_evenly(x, 1, mesh, axis) for x in (x1, x2))
+    key, others = jax.tree.map(lambda a: placed(a, mesh), (key, others))
+    return _manifest_score(mesh, axis, d, tuple(options.items()), key, x1, x2, *others)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _manifest_parts(mesh, axis, d, options, key, x1, x2, *others):
+def _manifest_score(mesh, axis, d, options, key, x1, x2, *others):
     def score(key, x1, x2, *others):
-        part = Part(d, x1.shape[1], axis)
-        return _lowrank_score.part_score(part, key, x1, x2, *others, **dict(options))
+        shard = Shard(d, x1.shape[1], axis)
+        return _lowrank_score.shard_score(shard, key, x1, x2, *others, **dict(options))
 
     columns = P(None, axis)
     specs = (P(), columns, columns, *(P() for _ in others))
     run = jax.shard_map(score, mesh=mesh, in_specs=specs, out_specs=P(axis), check_vma=False)
     out = run(key, x1, x2, *others)
-    return out if out.shape[0] == d else constrained(out, mesh, P())[:d]
+    return out if out.shape[0] == d else replicated(out, mesh)[:d]
 
 
 def sharded_gc_select(
@@ -93,59 +94,40 @@ def sharded_gc_select(
     weights: ArrayLike | None = None,
     key: Array | None = None,
 ) -> Selection:
-    """`gc_select` with the samples spread over an axis of a mesh: one sum over devices a step.
+    """`gc_select` with the samples sharded over an axis of a mesh: one sum over devices per step.
 
     **Arguments** those of `gc_select`, and `mesh` and `axis`. `x` `(n, d)`, `y` and `weights`
     `(n,)`: global arrays sharded over their first axis, or arrays that every process has.
 
-    **Returns** the `Selection` of `gc_select`, to rounding, on every device. Of arrays that are
-    partly on other hosts the values cannot be checked: it is then as under `jit`.
+    **Returns** the `Selection` of `gc_select`, to rounding, on every device. The values of arrays
+    that are partly on other hosts cannot be checked, so that these behave as under `jit`.
 
-    **Cost** of `gc_select` for the samples of one device, and the exchange of `(C, d)` numbers for
-    each feature chosen.
+    **Cost** that of `gc_select` for the samples of one device, and the exchange of `(C, d)` numbers
+    for each feature chosen.
     """
-    _check_axis(mesh, axis)
-    _select.check_fallback(fallback, key)
+    check_axes(mesh, axis, single=True)
+    check_fallback(fallback, key)
     with on_host():
-        (x, y, *others, weights), options = _select.problem(
+        (x, y, weights, *others), options = table_arguments(
             x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
         )
     if weights is None:
         weights = np.ones(x.shape[0], x.dtype)
-    samples = [_spread(a, 0, mesh, axis) for a in (x, y, weights)]
-    others = jax.tree.map(lambda a: placed(a, NamedSharding(mesh, P())), (*others, key))
+    samples = [placed_evenly(a, 0, mesh, axis) for a in (x, y, weights)]
+    others = jax.tree.map(lambda a: placed(a, mesh), (*others, key))
     options["fallback"] = fallback
-    return _gc_parts(mesh, axis, tuple(options.items()), *samples, *others)
+    return _gc_select(mesh, axis, tuple(options.items()), *samples, *others)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _gc_parts(mesh, axis, options, x, y, weights, *others):
+def _gc_select(mesh, axis, options, x, y, weights, *others):
     options = dict(options)
     num_classes = options.pop("num_classes")
 
     def select(x, y, weights, *others):
-        m = _moments.moments(x, y, weights, num_classes, axis)
-        search = _search.gc_search(m, *others, **options)
-        return _search.run(search, m, options["num_features"])
+        m = gaussian_moments(x, y, weights, num_classes, axis)
+        return CompromiseSearch(m, *others, **options).run()
 
     specs = (P(axis),) * 3 + tuple(P() for _ in others)
     run = jax.shard_map(select, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)
     return run(x, y, weights, *others)
-
-
-def _check_axis(mesh: Mesh, axis: str) -> None:
-    if not isinstance(axis, str):
-        raise _checks.fail("axis", "the name of one axis of the mesh", repr(axis))
-    check_axes(mesh, axis)
-
-
-def _spread(a: Any, dimension: int, mesh: Mesh, axis: str) -> Array:
-    """Along an axis of the mesh, with zeros after the last where its devices do not divide it."""
-    more = -a.shape[dimension] % mesh.shape[axis]
-    if more:
-        widths = [(0, more if i == dimension else 0) for i in range(a.ndim)]
-        if _checks.is_traced(a):
-            a = jnp.pad(placed(a, NamedSharding(mesh, P())), widths)
-        else:
-            a = np.pad(np.asarray(a), widths)
-    return placed(a, NamedSharding(mesh, P(*[None] * dimension, axis)))

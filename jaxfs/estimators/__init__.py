@@ -3,11 +3,16 @@
 from jaxfs.estimators._catalogue import METHODS, Method
 from jaxfs.estimators.dirichlet import DirichletGraphSelector
 from jaxfs.estimators.ensemble import CombinedSelector, StabilitySelector
-from jaxfs.estimators.filters import FilterSelector, MutualInformation, MutualInformationRegression
+from jaxfs.estimators.filters import (
+    FilterSelector,
+    MutualInformation,
+    MutualInformationRegression,
+    ReliefF,
+    RReliefF,
+)
 from jaxfs.estimators.gaussian import CanonicalCorrelation, GaussianCompromise, GaussianKL
 from jaxfs.estimators.manifest import ManiFeSt
 from jaxfs.estimators.redundancy import CFS, CMIM, FCBF, JMI, MRMR
-from jaxfs.estimators.relief import ReliefF, RReliefF
 from jaxfs.estimators.spectral import MCFS, SPEC, LaplacianScore
 from jaxfs.estimators.ssfs import SSFS
 

@@ -1,18 +1,31 @@
-"""What estimators take and give back: frames by their names, arrays in their own namespace."""
+"""Arrays that estimators take, pass to the core, and return.
+
+Callers pass arrays of any library, or frames. `PaddedData` holds the checked data in the form that
+the core takes. `Namespace` brings results back to the library and device of the caller.
+"""
 
 import contextlib
+import dataclasses
+import functools
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import narwhals as nw
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
+from jaxtyping import Array
+from sklearn.utils import check_random_state
 
-#: Libraries whose arrays do not say their namespace themselves.
-_SILENT = ("torch", "cupy")
-#: So many columns at most are named in a message.
-_NAMED = 5
+from jaxfs import _checks
+from jaxfs._checks import listed
+
+#: Libraries whose arrays have no `__array_namespace__`.
+_WITHOUT_NAMESPACE = ("torch", "cupy")
+#: Number of samples from which computing takes longer than compiling, so that none are padded.
+_LARGE = 4096
 
 
 class Namespace(NamedTuple):
@@ -22,39 +35,37 @@ class Namespace(NamedTuple):
     device: Any
 
     def asarray(self, values: np.ndarray) -> Any:
-        """NumPy's numbers in this library, on this device, in their own dtype."""
-        # Without x64 JAX would make 32 bits of 64.
-        wide = jax.enable_x64(True) if self.is_jax else contextlib.nullcontext()
-        with wide:
-            # A copy: PyTorch would share the memory of an array that must not be written.
+        """A NumPy array in this library, on this device, in its own dtype."""
+        # Without x64 JAX would narrow 64 bits to 32.
+        wide = self.xp.__name__.startswith("jax")
+        with jax.enable_x64(True) if wide else contextlib.nullcontext():
+            # A copy, because PyTorch would share memory that must not be written.
             return self.xp.asarray(np.array(values), device=self.device)
 
     def columns(self, x: Any, indices: np.ndarray) -> Any:
-        """Some columns of one of its arrays."""
+        """Some columns of an array of this library."""
         if self.xp.__name__ == "torch":
             return self.xp.index_select(x, 1, self.asarray(indices))
         return self.xp.take(x, self.asarray(indices), axis=1)
 
-    @property
-    def is_jax(self) -> bool:
-        return self.xp.__name__.startswith("jax")
-
 
 def namespace(x: Any) -> Namespace | None:
-    """Where an array lives; `None` for NumPy, lists and frames."""
+    """The library and device of an array; `None` for NumPy arrays, lists and frames."""
     library = type(x).__module__.split(".")[0]
-    if library in _SILENT:
+    if library in _WITHOUT_NAMESPACE:
         return Namespace(sys.modules[library], x.device)
     if isinstance(x, (np.ndarray, np.generic)) or not hasattr(x, "__array_namespace__"):
         return None
     device = getattr(x, "sharding", None) if isinstance(x, jax.Array) else x.device
-    if isinstance(device, NamedSharding):  # of a matrix; answers are vectors, whole everywhere
+    if isinstance(device, NamedSharding):  # results are vectors, replicated on every device
         device = NamedSharding(device.mesh, PartitionSpec())
     return Namespace(x.__array_namespace__(), device)
 
 
-def to_numpy(x: Any) -> np.ndarray:
-    """An array of any library, from any device, as NumPy's."""
+def to_numpy(x: Any) -> Any:
+    """An array of any library and device as a NumPy array; lists and frames as they are."""
+    if namespace(x) is None:
+        return x
     if hasattr(x, "detach"):
         x = x.detach().cpu()
     elif type(x).__module__.split(".")[0] == "cupy":
@@ -63,32 +74,31 @@ def to_numpy(x: Any) -> np.ndarray:
         out = np.from_dlpack(x)
     except (AttributeError, BufferError, RuntimeError, TypeError):  # another device or dtype
         out = np.asarray(x)
-    # Half-precision extension types are none of NumPy's kinds.
+    # NumPy has no kind for half-precision extension types.
     return out.astype(np.float32) if out.dtype.kind == "V" else out
 
 
-# ---- Frames -------------------------------------------------------------------------------------
+# ---- Columns ------------------------------------------------------------------------------------
 
 
 def check_columns(x: Any) -> None:
-    """Refuse columns of a frame that are not numbers, by name."""
+    """Refuse columns of a frame that are not numeric, by name."""
     if not nw.dependencies.is_into_dataframe(x):
         return
     try:
         frame = nw.from_native(x, eager_only=True)
         schema = frame.schema
-    except Exception:  # duplicate or odd names: what scikit-learn makes of them
+    except Exception:  # scikit-learn reports duplicate names and names that are not strings
         return
-    bad = {}
-    for name, dtype in schema.items():
-        if dtype.is_numeric() or dtype == nw.Boolean:
-            continue
-        if dtype == nw.Object and _holds_numbers(frame[name].to_numpy()):
-            continue
-        bad[name] = str(dtype)
+
+    def numeric(name: str, dtype: nw.dtypes.DType) -> bool:
+        if dtype == nw.Object:
+            return _holds_numbers(frame[name].to_numpy())
+        return dtype.is_numeric() or dtype == nw.Boolean
+
+    bad = [f"{name!r} ({dtype})" for name, dtype in schema.items() if not numeric(name, dtype)]
     if bad:
-        what = listed([f"{name!r} ({dtype})" for name, dtype in bad.items()])
-        raise ValueError(f"X has columns that are not numbers: {what}; encode or drop them")
+        raise ValueError(f"X has columns that are not numbers: {listed(bad)}; encode or drop them")
 
 
 def _holds_numbers(column: np.ndarray) -> bool:
@@ -100,30 +110,117 @@ def _holds_numbers(column: np.ndarray) -> bool:
 
 
 def check_finite(x: np.ndarray, names: np.ndarray | None, estimator: str) -> None:
-    """Refuse NaN and infinity by the names and counts of their columns."""
+    """Refuse NaN and infinity, by the names of their columns and how many each holds."""
     if x.dtype.kind != "f":
         return
-    with np.errstate(all="ignore"):  # the sum of finite numbers may overflow; of others it must
+    with np.errstate(all="ignore"):
+        # A sum that is finite has only finite terms; finite terms may overflow, so look again.
         if np.isfinite(np.sum(x, dtype=np.float64)):
             return
-    nans, infinite = np.isnan(x).sum(axis=0), np.isinf(x).sum(axis=0)
-    columns = np.flatnonzero(nans + infinite)
+    counts = {"NaN": np.isnan(x).sum(axis=0), "infinite": np.isinf(x).sum(axis=0)}
+    columns = np.flatnonzero(sum(counts.values()))
     if columns.size == 0:
         return
     parts = []
     for j in columns.tolist():
-        counts = [f"{nans[j]} NaN"] * bool(nans[j]) + [f"{infinite[j]} infinite"] * bool(
-            infinite[j]
-        )
-        name = f"column {j}" if names is None else repr(str(names[j]))
-        parts.append(f"{name} ({', '.join(counts)})")
+        found = [f"{count[j]} {kind}" for kind, count in counts.items() if count[j]]
+        parts.append(f"{column_name(names, j)} ({', '.join(found)})")
     raise ValueError(
         f"Input X contains NaN or infinity: {listed(parts)}, of {x.shape[0]} rows. {estimator} does"
         " not accept missing values: impute them or drop those columns or rows first"
     )
 
 
-def listed(parts: list[str]) -> str:
-    """The first few, and how many more there are."""
-    more = len(parts) - _NAMED
-    return ", ".join(parts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+def column_name(names: np.ndarray | None, j: int) -> str:
+    """The name of a column in a message."""
+    return f"column {j}" if names is None else repr(str(names[j]))
+
+
+# ---- Padding ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class PaddedData:
+    """Samples `values (n, d)` and, for supervised methods, a target `(n,)`; padded for the core.
+
+    The target holds class codes 0 … `num_classes` − 1, or numbers, and then `num_classes` is 0.
+
+    The folds of a cross-validation differ by a sample or two, and every new shape is compiled
+    anew. Samples are therefore padded to a few sizes; the padding has weight 0 and no influence.
+    With `pad_features`, fewer than 64 features are padded by zeros to a multiple of 8; this is only
+    for methods in which constant features do not change the results of the others.
+    """
+
+    values: np.ndarray
+    target: np.ndarray | None
+    num_classes: int
+    pad_features: bool = False
+
+    @property
+    def num_samples(self) -> int:
+        return self.values.shape[0]
+
+    @property
+    def num_features(self) -> int:
+        return self.values.shape[1]
+
+    @functools.cached_property
+    def x(self) -> Array:
+        more = -self.num_features % 8 if self.pad_features and self.num_features < 64 else 0
+        return _padded(np.pad(self.values, [(0, 0), (0, more)]))
+
+    @functools.cached_property
+    def weights(self) -> Array:
+        return _padded(np.ones(self.num_samples, self.values.dtype))
+
+    def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """`function` of the samples, the target if there is one, and the weights."""
+        data = (self.x,) if self.target is None else (self.x, _padded(self.target))
+        if self.num_classes:
+            options["num_classes"] = self.num_classes
+        return function(*data, *arguments, weights=self.weights, **options)
+
+    def neighbors(self, wanted: int, name: str) -> int:
+        """`wanted` neighbours of each sample, in every class, or as many as there are."""
+        wanted = _checks.integer(wanted, "n_neighbors", low=1)
+        least = self.num_samples
+        if self.num_classes:
+            least = int(np.bincount(np.asarray(self.target)).min())
+        if least < 2:
+            raise ValueError(f"{name} needs at least 2 samples of every class, got 1 sample of one")
+        return min(wanted, least - 1)
+
+    def against_rest(self, code: int) -> dict[str, Any]:
+        """Samples `x1` of a class and `x2` of all others, and their `weights1` and `weights2`."""
+        found = {}
+        for number, rows in ((1, self.target == code), (2, self.target != code)):
+            values = self.values[rows]
+            found[f"x{number}"] = _padded(values)
+            found[f"weights{number}"] = _padded(np.ones(values.shape[0], values.dtype))
+        return found
+
+
+def padded_size(n: int) -> int:
+    """Number of rows that n samples are padded to.
+
+    Up to 128 the next power of two, at least 32; then at most an eighth above n.
+
+    >>> [padded_size(n) for n in (5, 80, 150, 455, 456, 5000)]
+    [32, 128, 160, 480, 480, 5000]
+    """
+    if n >= _LARGE:
+        return n
+    if n <= 128:
+        return max(32, 2 ** (n - 1).bit_length())
+    step = 2 ** (n.bit_length() - 4)
+    return -(-n // step) * step
+
+
+def _padded(values: np.ndarray) -> Array:
+    more = padded_size(values.shape[0]) - values.shape[0]
+    return jnp.asarray(np.pad(values, [(0, more)] + [(0, 0)] * (values.ndim - 1)))
+
+
+def random_key(random_state: int | np.random.RandomState | None) -> Array:
+    """A JAX key from scikit-learn's `random_state`."""
+    return jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))

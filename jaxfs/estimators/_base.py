@@ -1,15 +1,17 @@
-"""What all estimators share: reading data, choosing how many features, answering in kind.
+"""The base classes of the estimators: reading data, choosing the number of features, results.
 
-An estimator is a dataclass of its parameters with one method of its own: `_score`, which gives
-every feature a number, or `_select`, which chooses features one after another.
+An estimator is a dataclass of its parameters. It names a function of the core in `_function`, which
+gets the parameters that the class adds as options. A class overrides `_options` where an option
+depends on the data, and `_score` or `_select` where one call of the function is not enough.
 """
 
 import contextlib
 import dataclasses
 import numbers
+import re
 import warnings
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
@@ -19,53 +21,66 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxfs import _checks
-from jaxfs._types import Selection, variant
-from jaxfs.estimators import _arrays, _cost
-from jaxfs.estimators._arrays import listed
-from jaxfs.estimators._problem import Problem
+from jaxfs._checks import listed, variant
+from jaxfs._types import Selection
+from jaxfs.estimators import _arrays
+from jaxfs.estimators._arrays import PaddedData
+from jaxfs.estimators._progress import say
 from jaxfs.streaming import _memory
 
 _T = TypeVar("_T")
 _DTYPES = (None, "float32", "float64")
-#: So many features at most are chosen one after another where "auto" is asked.
+#: Maximum number of features that a greedy method selects for "auto".
 _MOST = 50
+#: Share of the free memory that a fit may take; the rest is left to other programs.
+_SHARE = 0.85
+
+
+class FitMemory(NamedTuple):
+    """Estimated memory of a fit in bytes."""
+
+    bytes: float
+
+    def __str__(self) -> str:
+        return f"about {_memory.readable(self.bytes)}"
 
 
 @dataclass_transform(kw_only_default=True)
 def estimator(cls: type[_T]) -> type[_T]:
-    """A dataclass of parameters, each a keyword; representation and identity are scikit-learn's."""
+    """A dataclass of keyword parameters that keeps scikit-learn's representation and identity."""
     return dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
 
 
 @estimator
 class Selector(SelectorMixin, BaseEstimator):
-    """Selects features; every estimator of `jaxfs.estimators` is one.
+    """Base class of all estimators of `jaxfs.estimators`.
 
     **Parameters**
 
-    - `n_features_to_select`: how many. An integer; a fraction in (0, 1] of the features, rounded,
-      at least one; or `"auto"`. For estimators that score, `"auto"` cuts the scores in the two
-      groups that vary least within themselves (two means in one dimension, exactly) and keeps the
-      upper one. Those that choose one after another take ⌈√d⌉, at most 50. Methods that end by
-      themselves (`CFS`, `FCBF`) may choose fewer, whatever is asked.
-    - `dtype`: `None`: float32 data are computed in float32, all others in float64, whether or not
-      JAX is set to x64. `"float32"` (faster, half the memory) or `"float64"`: in that.
-    - `verbose`: whether to print what the fit will cost, and a bar where it goes in steps.
+    - `n_features_to_select`: number of features to select. An integer; a fraction in (0, 1] of the
+      features, rounded, at least one; or `"auto"`. For methods that score every feature, `"auto"`
+      splits the scores into the two groups of least variance within the groups (two means in one
+      dimension, exactly) and keeps the upper group. Greedy methods, which choose features
+      sequentially, select ⌈√d⌉, at most 50. `CFS` and `FCBF` decide when to stop, and may select
+      fewer features than this number.
+    - `dtype`: `None` computes float32 data in float32 and all other data in float64, whether or not
+      JAX is set to x64. `"float32"` (faster, half the memory) or `"float64"` sets the dtype.
+    - `verbose`: whether to print the memory that the fit needs, and to show a progress bar where
+      the fit has several steps.
 
     **Attributes**
 
-    - `scores_ (d,)`: larger is better. Of methods that choose one after another: 1 for the first,
-      falling evenly to 1/k for the last of k, and 0 for those not chosen.
-    - `ranking_ (d,)`: 1 for the best; ties go to the lower index, and where all scores tie a
-      `UserWarning` says so. Those not chosen by methods that
-      choose one after another share the rank k + 1.
-    - `support_ (d,)`: true for the features selected.
-    - `n_features_`: how many they are.
-    - `n_features_in_`, `feature_names_in_`: of the data. `classes_`: the labels of classes.
+    - `scores_ (d,)`: larger is better. For greedy methods: 1 for the feature chosen first, falling
+      evenly to 1/k for the last of k, and 0 for features that were not chosen.
+    - `ranking_ (d,)`: 1 for the best feature; ties go to the lower index. If all scores tie, a
+      `UserWarning` says so. For greedy methods, all features that were not chosen have rank k + 1.
+    - `support_ (d,)`: true for the selected features.
+    - `n_features_`: number of selected features.
+    - `n_features_in_`, `feature_names_in_`: of the data. `classes_`: the class labels.
 
-    `scores_`, `ranking_`, `support_` and what `transform` returns are arrays of the library and
-    device of the `X` that they came from (PyTorch, CuPy, JAX, any of the array-API standard);
-    frames of pandas or polars give NumPy arrays, or frames after `set_output`.
+    `scores_`, `ranking_`, `support_` and the result of `transform` are arrays of the library and
+    device of `X` (PyTorch, CuPy, JAX, or any library of the array-API standard). pandas and polars
+    frames give NumPy arrays, or frames after `set_output`.
     """
 
     n_features_to_select: int | float | str = "auto"
@@ -75,15 +90,19 @@ class Selector(SelectorMixin, BaseEstimator):
     _targets: ClassVar[str] = "classes"
     _least_samples: ClassVar[int] = 2
     _least_features: ClassVar[int] = 1
-    #: Whether constant features, which then may be added, change nothing for the others.
+    #: Whether constant features can be added without changing the results of the others.
     _pad_features: ClassVar[bool] = True
-    #: Parameters that name a variant or are the record of its options, and the variants.
+    #: Parameters that accept the name or the record of a variant, and the variants by name.
     _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {}
+    #: Memory of a fit, as a multiple of that of the data, unless `_entries` is overridden.
+    _copies: ClassVar[int] = 4
+    #: The function of the core, as a static method.
+    _function: ClassVar[Any]
 
-    # ---- scikit-learn's face ----
+    # ---- Interface of scikit-learn ----
 
-    def fit(self, X: Any, y: Any = None) -> "Selector":
-        """Score or choose the features of `X (n, d)`, for the target `y (n,)` if there is one.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Score or select the features of `X (n, d)`, with the target `y (n,)` if there is one.
 
         Labels may be strings. An interrupted or failed fit leaves the estimator as it was.
         """
@@ -101,12 +120,14 @@ class Selector(SelectorMixin, BaseEstimator):
         """The selected columns of `X`, in their order in `X`."""
         check_is_fitted(self)
         _checks.unmasked(X, "X")
-        caller = _arrays.namespace(X)
+        caller, values = _arrays.namespace(X), _arrays.to_numpy(X)
+        _arrays.check_columns(values)
+        values = validate_data(self, values, dtype=None, ensure_all_finite=False, reset=False)
+        if values.dtype == object:
+            values = values.astype(np.float64)
+        self._check_finite(values)
         if caller is None:
-            _arrays.check_columns(X)
-            self._check_finite(X, reset=False)
             return super().transform(X)
-        self._check_finite(_arrays.to_numpy(X), reset=False)
         return caller.columns(X, self.get_support(indices=True))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -117,26 +138,24 @@ class Selector(SelectorMixin, BaseEstimator):
         return found
 
     def set_params(self, **params: Any) -> "Selector":
-        """Set parameters; `objective__gamma=0.1` sets an option of the variant that is chosen."""
-        inside = {name: name.partition("__") for name in params}
-        inside = {
-            name: part for name, part in inside.items() if part[0] in self._variants and part[1]
-        }
+        """Set parameters; `objective__gamma=0.1` sets an option of the chosen variant."""
+        inside = [n for n in params if "__" in n and n.partition("__")[0] in self._variants]
         super().set_params(**{name: v for name, v in params.items() if name not in inside})
-        for name, (outer, _, option) in inside.items():
+        for name in inside:
+            outer, _, option = name.partition("__")
             chosen, known = getattr(self, outer), self._options_of(outer)
             if option not in known:
-                has = listed(sorted(known)) if known else "none"
+                has = listed(sorted(known)) or "none"
                 raise ValueError(f"{outer}={chosen!r} has no option {option!r}; it has {has}")
             record = variant(chosen, outer, self._variants[outer])
             setattr(self, outer, dataclasses.replace(record, **{option: params[name]}))
         return self
 
     def _options_of(self, name: str) -> dict[str, Any]:
-        """The options of the variant that a parameter is or names; none of one that is unknown."""
+        """Options of the variant that a parameter is or names; none if there is no such variant."""
         try:
             return dict(vars(variant(getattr(self, name), name, self._variants[name])))
-        except ValueError:  # told when fitted: parameters are stored as they come
+        except ValueError:  # `fit` raises it: scikit-learn stores parameters unchecked
             return {}
 
     def _get_support_mask(self) -> np.ndarray:
@@ -151,42 +170,51 @@ class Selector(SelectorMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def cost(self, n_samples: int, n_features: int, n_classes: int = 2) -> _cost.Cost:
-        """Memory and rough time of a fit of this size, in the dtype of the parameters.
+    def cost(self, n_samples: int, n_features: int, n_classes: int = 2) -> FitMemory:
+        """Estimated memory of a fit of this size, in bytes, for the `dtype` parameter.
 
-        `str` of the answer is readable: "about 2.3 MB and less than a second".
+        `.bytes` of the result is a number, and its `str` is readable: "about 2.3 MB".
         """
-        dtype = np.dtype(self.dtype or "float64")
-        return _cost.cost(self._work(n_samples, n_features, n_classes), dtype)
+        entries = self._entries(n_samples, n_features, n_classes)
+        return FitMemory(entries * np.dtype(self.dtype or "float64").itemsize)
 
-    # ---- What a method defines ----
+    # ---- Defined by each method ----
 
     def _target_kind(self) -> str:
-        """What `y` holds: "classes", "numbers" or, where it is not looked at, "none"."""
+        """The content of `y`: "classes", "numbers" or, for unsupervised methods, "none"."""
         return self._targets
 
-    def _answer(self, problem: Problem) -> dict[str, Any]:
-        """`scores_` and `order`, features from the best on; and what else the method found."""
+    def _options(self, data: PaddedData) -> dict[str, Any]:
+        """Options of `_function`: the parameters that a class adds, `n_bins` as `num_bins`."""
+        shared = {field.name for field in dataclasses.fields(Selector)} | {"random_state"}
+        names = [f.name for f in dataclasses.fields(self) if f.name not in shared]
+        return {re.sub("^n_", "num_", name): getattr(self, name) for name in names}
+
+    def _prepare(self, data: PaddedData) -> None:
+        """Check options against the data, before the memory is checked."""
+
+    def _answer(self, data: PaddedData) -> dict[str, Any]:
+        """`scores_`, `order` (features, best first), `number` to select, and other attributes."""
         raise NotImplementedError
 
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        """What the exact computation takes."""
-        return _cost.Work(numbers=4 * n * d, passes=8 * n * d)
+    def _entries(self, n: int, d: int, c: int) -> float:
+        """Number of array entries that a fit of n samples, d features and c classes holds."""
+        return self._copies * n * d
 
     # ---- Fitting ----
 
     def _fit(self, X: Any, y: Any) -> None:
         caller = _arrays.namespace(X)
-        problem = self._read(X, y)
-        wide = problem.values.dtype == np.float64
-        context = jax.enable_x64(True) if wide else contextlib.nullcontext()
-        with context:
-            self._check_cost(problem)
-            found = self._answer(problem)
+        data = self._read(X, y)
+        wide = data.values.dtype == np.float64
+        with jax.enable_x64(True) if wide else contextlib.nullcontext():
+            self._prepare(data)
+            self._check_memory(data)
+            self._wanted(data.num_features)  # raises before the work
+            found = self._answer(data)
         scores, order = np.asarray(found.pop("scores_")), np.asarray(found.pop("order"))
-        number = self._number(scores, order)
         self._mask = np.zeros(scores.shape, bool)
-        self._mask[order[:number]] = True
+        self._mask[order[: found.pop("number")]] = True
         self.n_features_ = int(self._mask.sum())
         ranking = np.full(scores.shape, order.size + 1, np.int64)
         ranking[order] = np.arange(1, order.size + 1)
@@ -195,16 +223,13 @@ class Selector(SelectorMixin, BaseEstimator):
         for name, value in found.items():
             setattr(self, name, value)
 
-    def _read(self, X: Any, y: Any) -> Problem:
-        """The data, checked; names and number of the features are remembered."""
+    def _read(self, X: Any, y: Any) -> PaddedData:
+        """The checked data; sets the attributes that describe the features."""
         _checks.option(self.dtype, "dtype", _DTYPES)  # type: ignore[arg-type]
         _checks.flag(self.verbose, "verbose")
         _checks.unmasked(X, "X")
         _checks.unmasked(y, "y")
-        if _arrays.namespace(X) is not None:
-            X = _arrays.to_numpy(X)
-        if _arrays.namespace(y) is not None:
-            y = _arrays.to_numpy(y)
+        X, y = _arrays.to_numpy(X), _arrays.to_numpy(y)
         _arrays.check_columns(X)
         checks = {
             "dtype": [np.float64, np.float32],
@@ -212,75 +237,56 @@ class Selector(SelectorMixin, BaseEstimator):
             "ensure_min_samples": self._least_samples,
             "ensure_min_features": self._least_features,
         }
-        target, num_classes = None, 0
-        kind = self._target_kind()
+        target: Any = None
+        num_classes, kind = 0, self._target_kind()
         if kind == "none":
             values = validate_data(self, X, **checks)
         else:
             values, target = validate_data(self, X, y, y_numeric=kind == "numbers", **checks)
-        names = getattr(self, "feature_names_in_", None)
-        _arrays.check_finite(values, names, type(self).__name__)
+        self._check_finite(values)
         if self.dtype is not None and values.dtype != self.dtype:
             with np.errstate(over="ignore"):
                 cast = values.astype(self.dtype)
-            _arrays.check_finite(cast, names, f"{type(self).__name__} in {self.dtype}")
+            self._check_finite(cast, f" in {self.dtype}")
             _checks.fits(values, cast.dtype, "X")
             values = cast
         if kind == "numbers":
-            target = np.asarray(target)
             _checks.fits(target, values.dtype, "y")
             target = target.astype(values.dtype)
         elif kind == "classes":
-            target, num_classes = self._encode(target)
-        return Problem(values, target, num_classes, self._pad_features)
+            check_classification_targets(target)
+            self.classes_, codes = np.unique(target, return_inverse=True)
+            target, num_classes = codes.astype(np.int32), self.classes_.size
+            if num_classes < 2:
+                expected = f"{type(self).__name__} needs at least 2 classes in y"
+                raise ValueError(f"{expected}, got one class: {self.classes_.tolist()[0]!r}")
+        return PaddedData(values, target, num_classes, self._pad_features)
 
-    def _encode(self, y: Any) -> tuple[np.ndarray, int]:
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least 2 classes in y, got one class:"
-                f" {self.classes_.tolist()[0]!r}"
-            )
-        return codes.astype(np.int32), self.classes_.size
-
-    def _check_finite(self, X: Any, *, reset: bool) -> None:
-        values = validate_data(self, X, dtype=None, ensure_all_finite=False, reset=reset)
+    def _check_finite(self, values: np.ndarray, where: str = "") -> None:
         names = getattr(self, "feature_names_in_", None)
-        if values.dtype == object:
-            values = values.astype(np.float64)
-        _arrays.check_finite(values, names, type(self).__name__)
+        _arrays.check_finite(values, names, type(self).__name__ + where)
 
-    def _check_cost(self, problem: Problem) -> None:
-        """Refuse what does not fit before it starts, and say what takes long."""
-        n, d = problem.values.shape
-        work = self._work(n, d, max(1, problem.num_classes))
-        cost = _cost.cost(work, problem.values.dtype)
-        name = type(self).__name__
-        free = _cost.free_memory()
-        if cost.bytes > free:
+    def _check_memory(self, data: PaddedData) -> None:
+        """Refuse a fit that does not fit into the free memory, before it starts."""
+        n, d = data.values.shape
+        entries = self._entries(n, d, max(1, data.num_classes))
+        needed = FitMemory(entries * data.values.dtype.itemsize)
+        name, free = type(self).__name__, free_memory()
+        if needed.bytes > free:
             raise MemoryError(
-                f"{name} of {n} samples and {d} features needs about"
-                f" {_memory.readable(cost.bytes)}, and {_memory.readable(free)} are free."
-                f" {self._advice(problem)}"
+                f"{name} of {n} samples and {d} features needs {needed},"
+                f" and {_memory.readable(free)} are free. {self._advice(data)}"
             )
-        if cost.seconds > _cost.LONG:
-            message = f"{name} of {n} samples and {d} features will take {cost}"
-            warnings.warn(message, UserWarning, stacklevel=5)
         if self.verbose:
-            from jaxfs.estimators._progress import say
+            say(f"{name}: {n} samples, {d} features: {needed}")
 
-            say(f"{name}: {n} samples, {d} features: {cost}")
-
-    def _advice(self, problem: Problem) -> str:
-        if problem.values.dtype == np.float64:
+    def _advice(self, data: PaddedData) -> str:
+        if data.values.dtype == np.float64:
             return 'dtype="float32" needs half of it'
         return "Select features by a cheaper method first"
 
-    # ---- How many ----
-
     def _wanted(self, d: int) -> int | None:
-        """How many features are asked for; `None` for "auto"."""
+        """The requested number of features; `None` for "auto"."""
         wanted = self.n_features_to_select
         if isinstance(wanted, str) and wanted == "auto":
             return None
@@ -291,63 +297,48 @@ class Selector(SelectorMixin, BaseEstimator):
         expected = 'an integer, a fraction in (0, 1] or "auto"'
         raise _checks.fail("n_features_to_select", expected, repr(wanted))
 
-    def _number(self, scores: np.ndarray, order: np.ndarray) -> int:
-        wanted = self._wanted(scores.size)
-        if wanted is None:
-            wanted = upper_group(scores[order])
-        return min(wanted, order.size)
-
 
 class ScoringSelector(Selector):
-    """A method that gives every feature a number."""
+    """Base class of methods that score every feature."""
 
-    def _score(self, problem: Problem) -> Any:
-        raise NotImplementedError
+    #: The reason for NaN scores, and what to do.
+    _no_score: ClassVar[str] = "their numbers are too large or too small; rescale them"
 
-    def _answer(self, problem: Problem) -> dict[str, Any]:
-        self._wanted(problem.num_features)  # a mistake is told before the work
-        scores = np.asarray(self._score(problem))[: problem.num_features]
-        return {"scores_": scores, "order": self._order(scores)}
+    def _score(self, data: PaddedData) -> Any:
+        return data.call(self._function, **self._options(data))
 
-    def _order(self, scores: np.ndarray) -> np.ndarray:
+    def _answer(self, data: PaddedData) -> dict[str, Any]:
+        d, name = data.num_features, type(self).__name__
+        scores = np.asarray(self._score(data))[:d]
         unknown = int(np.isnan(scores).sum())
         if unknown:
-            raise ValueError(
-                f"{type(self).__name__} has no score for {unknown} of {scores.size} features:"
-                f" {self._no_score}"
-            )
-        if scores.size > 1 and (scores == scores[0]).all():
-            message = f"{type(self).__name__} gives all {scores.size} features the same score"
-            warnings.warn(f"{message}: their ranks are the order of the columns", stacklevel=5)
-        return np.argsort(-scores, stable=True)
-
-    _no_score: ClassVar[str] = "their numbers are too large or too small; rescale them"
+            raise ValueError(f"{name} has no score for {unknown} of {d} features: {self._no_score}")
+        if d > 1 and (scores == scores[0]).all():
+            message = f"{name} gives all {d} features the same score"
+            warnings.warn(f"{message}: their ranks are the order of the columns", stacklevel=4)
+        order = np.argsort(-scores, stable=True)
+        number = self._wanted(d) or upper_group(scores[order])
+        return {"scores_": scores, "order": order, "number": number}
 
 
 class GreedySelector(Selector):
-    """A method that chooses features one after another."""
+    """Base class of methods that choose features sequentially."""
 
-    def _select(self, problem: Problem, number: int) -> Selection:
-        raise NotImplementedError
+    def _select(self, data: PaddedData, number: int) -> Selection:
+        return data.call(self._function, number, **self._options(data))
 
-    def _answer(self, problem: Problem) -> dict[str, Any]:
-        d = problem.num_features
-        wanted = self._wanted(d)
-        if wanted is None:
-            wanted = default_number(d)
-        found = self._select(problem, wanted)
+    def _answer(self, data: PaddedData) -> dict[str, Any]:
+        d = data.num_features
+        found = self._select(data, self._wanted(d) or default_number(d))
         indices = np.asarray(found.indices)
         chosen = indices >= 0
         order = indices[chosen]
         if order.size == 0:
-            raise ValueError(f"{type(self).__name__} found no feature that tells about y")
-        scores = np.zeros(d, problem.values.dtype)
+            raise ValueError(f"{type(self).__name__} found no feature that is informative about y")
+        scores = np.zeros(d, data.values.dtype)
         scores[order] = np.arange(order.size, 0, -1) / order.size
         objective = np.asarray(found.objective)[chosen]
-        return {"scores_": scores, "order": order, "objective_": objective}
-
-    def _number(self, scores: np.ndarray, order: np.ndarray) -> int:
-        return order.size
+        return {"scores_": scores, "order": order, "number": order.size, "objective_": objective}
 
 
 def default_number(d: int) -> int:
@@ -356,9 +347,10 @@ def default_number(d: int) -> int:
 
 
 def upper_group(falling: np.ndarray) -> int:
-    """How many of falling numbers are in the upper of two groups of least variance within.
+    """Size of the upper group when numbers in falling order are split into two.
 
-    Infinite ones count as the largest finite number. All are one group if they are equal.
+    The split has the least variance within the groups. Infinite numbers count as the largest finite
+    one. Equal numbers are one group.
 
     >>> upper_group(np.array([9.0, 8.0, 8.5, 1.0, 0.5, 0.0]))
     3
@@ -371,6 +363,14 @@ def upper_group(falling: np.ndarray) -> int:
     if not np.any(s):
         return s.size
     s = s / np.abs(s).max()
-    above = np.cumsum(s)[:-1]  # of numbers of mean 0: the lower group has the negative of it
+    above = np.cumsum(s)[:-1]  # the sums of the lower groups are the negatives: the mean is 0
     count = np.arange(1, s.size)
     return int(np.argmax(above**2 * (1 / count + 1 / (s.size - count)))) + 1
+
+
+def free_memory() -> float:
+    """Bytes that a fit may take on the device of JAX; infinite if that is unknown."""
+    stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
+    if stats and "bytes_limit" in stats:
+        return _SHARE * (stats["bytes_limit"] - stats.get("bytes_in_use", 0))
+    return _SHARE * _memory.free()

@@ -1,32 +1,41 @@
-"""Bars for fits that go in steps."""
+"""Progress bars and messages on stderr, by rich."""
 
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 
-def _rich() -> Any:
+def _console() -> Any:
     try:
-        import rich.console
-        import rich.progress
+        from rich.console import Console
     except ImportError as error:
         message = 'verbose=True needs the package rich: pip install "jaxfs[cli]"'
         raise ImportError(message) from error
-    return rich
+    return Console(stderr=True)
 
 
 def say(message: str) -> None:
-    _rich().console.Console(stderr=True).print(message, highlight=False, soft_wrap=True)
+    """Print a message on stderr."""
+    _console().print(message, highlight=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
-def bar(description: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """Gives a function that is told how many steps more are done."""
+def bar(
+    description: str, total: int, *, show: bool, transient: bool = False
+) -> Iterator[Callable[..., None]]:
+    """A progress bar of `total` steps on stderr; nothing unless `show`.
+
+    Gives `done(steps, description=None)`, to call when more steps are finished; a description
+    replaces the one shown. A `transient` bar disappears at the end.
+    """
     if not show:
-        yield lambda steps: None
+        yield lambda steps, description=None: None
         return
-    rich = _rich()
-    console = rich.console.Console(stderr=True)
-    with rich.progress.Progress(console=console) as progress:
+    console = _console()
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=transient) as progress:
         task = progress.add_task(description, total=total)
-        yield lambda steps: progress.advance(task, steps)
+        yield lambda steps, description=None: progress.update(
+            task, advance=steps, description=description
+        )

@@ -1,4 +1,4 @@
-"""The Dirichlet graph selector as an estimator."""
+"""Estimator for the Dirichlet graph selector."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -6,36 +6,40 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from jaxfs.estimators import _cost, _progress
+from jaxfs.estimators import _progress
+from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import Selector, default_number, estimator
-from jaxfs.estimators._problem import Problem, random_key
 from jaxfs.methods.dirichlet import Coverage, Energy, Network
-from jaxfs.methods.dirichlet._fit import fit_in_steps
-from jaxfs.methods.dirichlet._options import OBJECTIVES, check_arguments
+from jaxfs.methods.dirichlet._fit import OBJECTIVES, fit_in_steps, training_plan
 from jaxfs.methods.dirichlet._training import Steps
 
-#: So many steps of training lie between two looks at the keyboard.
+__all__ = ["DirichletGraphSelector"]
+
+#: Number of training steps in a chunk; an interrupt takes effect between chunks.
 _CHUNK = 25
 
 
 @estimator
 class DirichletGraphSelector(Selector):
-    """Features that cover those smooth on a k-NN graph learnt together with them; needs no labels.
+    """Features that represent all features with structure, by a learnt graph; slow.
+
+    Relations may be linear or not. The selected features cover those that are smooth on a k-NN
+    graph of the samples, which is learnt together with them. No labels are needed.
 
     **Parameters** in addition to those of `Selector`, as in `jaxfs.fit_dirichlet_selector`:
 
     - `objective`: `"coverage"`, `"energy"` or `"network"`, or `jaxfs.Coverage(…)`,
       `jaxfs.Energy(…)` or `jaxfs.Network(…)` with options. `set_params(objective__gamma=0.1)`
       sets one of them.
-    - `n_neighbors`: fewer where there are fewer samples.
+    - `n_neighbors`: fewer if there are fewer samples.
     - `n_steps`, `learning_rate`, `n_restarts`.
     - `random_state`: an integer seed.
 
-    At most as many features are selected as vary.
+    Constant features are never selected.
 
-    **Attributes** beside those of `Selector`: `scores_` of the features chosen, in their order,
-    fall from 2 to above 1; the others have their relevance, in [0, 1], or where it is 0 a number
-    below 0.001 by their energy. `relevance_ (d,)`, `energies_ (d,)`: as in
+    **Attributes** in addition to those of `Selector`: `scores_` of the chosen features fall from 2
+    to above 1 in the order of choice. The other features have their relevance, in [0, 1], or if
+    that is 0 a number below 0.001 by their energy. `relevance_ (d,)`, `energies_ (d,)`: as in
     `jaxfs.DirichletResult`. `graph_`: the k-NN graph of the samples, `indices (n, k)` and
     `weights (n, k)`.
 
@@ -57,68 +61,48 @@ class DirichletGraphSelector(Selector):
     _least_samples: ClassVar[int] = 3
     _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {"objective": OBJECTIVES}
 
-    def _answer(self, problem: Problem) -> dict[str, Any]:
-        d = problem.num_features
-        varied = np.ptp(problem.values, axis=0) > 0
-        if not varied.any():
+    def _answer(self, data: PaddedData) -> dict[str, Any]:
+        n, d = data.values.shape
+        varied = int(np.count_nonzero(np.ptp(data.values, axis=0) > 0))
+        if not varied:
             raise ValueError("DirichletGraphSelector needs features that vary, got constants only")
-        wanted = self._wanted(d)
-        wanted = min(default_number(d) if wanted is None else wanted, int(varied.sum()))
-        x, present, options, settings = check_arguments(
-            problem.x,
-            wanted,
+        checked = training_plan(
+            data.x,
+            min(self._wanted(d) or default_number(d), varied),
+            data.weights,
             objective=self.objective,
-            num_neighbors=min(self.n_neighbors, problem.num_samples - 2),
+            num_neighbors=min(self.n_neighbors, n - 2),
             num_steps=self.n_steps,
             learning_rate=self.learning_rate,
-            optimizer=None,
-            temperature=(1.0, 0.05),
             num_restarts=self.n_restarts,
-            mask=problem.weights,
-            num_candidates=None,
-            num_anchors=1024,
         )
         key = random_key(self.random_state)
         with _progress.bar("steps", self.n_steps, show=self.verbose) as done:
-            steps = _in_chunks(done)
-            found = fit_in_steps(key, x, present, options, settings, None, steps)
-        return self._described(jax.tree.map(np.asarray, found), problem)
-
-    def _described(self, found, problem: Problem) -> dict[str, Any]:
+            found = fit_in_steps(key, *checked, _in_chunks(done))
+        found = jax.tree.map(np.asarray, found)
         order = found.indices
         if np.any(order < 0):
-            raise ValueError("DirichletGraphSelector has no answer: the numbers are too large")
-        n, d = problem.values.shape
+            raise ValueError("DirichletGraphSelector has no result: the numbers are too large")
         relevance, energies = found.relevance[:d], found.energies[:d]
         scores = np.maximum(relevance, 1e-3 * np.exp(-energies))
         scores[order] = 2 - np.arange(order.size) / order.size
-        ranked = np.argsort(-scores, stable=True)
-        others = ranked[~np.isin(ranked, order)]
         return {
             "scores_": scores,
-            "order": np.concatenate([order, others]),
+            "order": np.argsort(-scores, stable=True),
+            "number": order.size,
             "relevance_": relevance,
             "energies_": energies,
             "graph_": jax.tree.map(lambda a: a[:n], found.graph),
         }
 
-    def _number(self, scores: np.ndarray, order: np.ndarray) -> int:
-        return int((scores > 1).sum())
-
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        batch = min(n, 256, max(32, 2**22 // (d * (self.n_neighbors + 1))))
-        step = 2 * batch * min(n, 1024) * d
-        covers = self.objective == "coverage" or isinstance(self.objective, Coverage)
-        cover = 20 * min(n, 1024) * d**2 if covers else 0
-        return _cost.Work(
-            numbers=8 * n * d + 6 * self.n_restarts * batch * (self.n_neighbors + 1) * d,
-            products=3 * self.n_restarts * self.n_steps * step + 2 * n**2 * d + cover,
-            passes=50 * self.n_restarts * self.n_steps * batch * (self.n_neighbors + 1) * d,
-        )
+    def _entries(self, n: int, d: int, c: int) -> float:
+        near = self.n_neighbors + 1
+        batch = min(n, 256, max(32, 2**22 // (d * near)))
+        return 8 * n * d + 6 * self.n_restarts * batch * near * d
 
 
 def _in_chunks(done: Callable[[int], None]) -> Steps:
-    """Training in chunks, each finished before the next: between them an interrupt is heard."""
+    """Training in chunks; each one ends before the next, so that an interrupt takes effect."""
 
     def steps(run, training):
         total = training.history.shape[-1]

@@ -1,4 +1,4 @@
-"""Estimators made of estimators: scores combined, and features that stay chosen."""
+"""Estimators made of other estimators: combined scores, and stability selection."""
 
 import dataclasses
 from typing import Any
@@ -9,49 +9,51 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _BaseComposition
 
 from jaxfs import _checks
-from jaxfs.estimators import _cost, _progress
+from jaxfs.estimators import _progress
+from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, Selector, estimator
-from jaxfs.estimators._problem import Problem, random_key
+from jaxfs.estimators.filters import ReliefF
 from jaxfs.estimators.manifest import ManiFeSt
-from jaxfs.estimators.relief import ReliefF
 from jaxfs.evaluate import selection_stability
 from jaxfs.methods.classical import combine_scores
 from jaxfs.resample import subsample_masks
 
-
-def _labels(outer: Selector, problem: Problem) -> Any:
-    """The target as it came, for the estimators inside."""
-    return outer.classes_[problem.target] if problem.num_classes else problem.target
+__all__ = ["CombinedSelector", "StabilitySelector"]
 
 
-def _checked(inside: Any, name: str) -> Selector:
-    if not isinstance(inside, Selector):
-        raise _checks.fail(name, "an estimator of jaxfs.estimators", repr(inside))
-    return inside
+def _labels(outer: Selector, data: PaddedData) -> Any:
+    """The target with the labels of the caller, for the inner estimators."""
+    return outer.classes_[data.target] if data.num_classes else data.target
 
 
-def _seeded(inside: Selector, draw: np.random.RandomState) -> Selector:
-    """With seeds for whatever draws at random in it and has none."""
+def _checked(inner: Any, name: str) -> Selector:
+    if not isinstance(inner, Selector):
+        raise _checks.fail(name, "an estimator of jaxfs.estimators", repr(inner))
+    return inner
+
+
+def _seeded(inner: Selector, draw: np.random.RandomState) -> Selector:
+    """An estimator with a seed for every `random_state` in it that is not set."""
     unset = [
         name
-        for name, value in sorted(inside.get_params().items())
+        for name, value in sorted(inner.get_params().items())
         if name.rpartition("__")[2] == "random_state" and value is None
     ]
-    return inside.set_params(**{name: int(draw.randint(2**31 - 1)) for name in unset})
+    return inner.set_params(**{name: int(draw.randint(2**31 - 1)) for name in unset})
 
 
 @estimator
 class CombinedSelector(_BaseComposition, ScoringSelector):
-    """Several scores made one: what one method overlooks another may find.
+    """Several scores combined, by default ManiFeSt and ReliefF: what one misses another may find.
 
-    **Parameters** beside those of `Selector`:
+    **Parameters** in addition to those of `Selector`:
 
-    - `estimators`: a list of `(name, estimator)`, all for classes, all for numbers, or
-      unsupervised; by default ManiFeSt and ReliefF, which the ManiFeSt paper combines.
+    - `estimators`: a list of `(name, estimator)`, for classes or for numbers but not for both, or
+      unsupervised; the ManiFeSt paper combines the default ones.
     - `method`, `offset`: as in `jaxfs.combine_scores`: `"sum"`, `"mean_rank"` or
       `"reciprocal_rank"`.
 
-    **Attributes** beside those of `Selector`: `estimators_`, those fitted.
+    **Attributes** in addition to those of `Selector`: `estimators_`, the fitted estimators.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -69,10 +71,10 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
             return [("manifest", ManiFeSt()), ("relieff", ReliefF())]
         if not self.estimators:
             raise _checks.fail("estimators", "at least one (name, estimator)", self.estimators)
-        return [(name, _checked(inside, "estimators")) for name, inside in self.estimators]
+        return [(name, _checked(inner, "estimators")) for name, inner in self.estimators]
 
     def _target_kind(self) -> str:
-        kinds = {inside._target_kind() for _, inside in self._members()} - {"none"}
+        kinds = {inner._target_kind() for _, inner in self._members()} - {"none"}
         if len(kinds) > 1:
             expected = "all for classes or all for numbers"
             raise _checks.fail("estimators", expected, [name for name, _ in self._members()])
@@ -85,55 +87,51 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
         self._set_params("estimators", **params)
         return self
 
-    def _score(self, problem: Problem) -> Any:
-        y = _labels(self, problem)
+    def _score(self, data: PaddedData) -> Any:
+        y = _labels(self, data)
         self.estimators_ = []
         members = self._members()
         with _progress.bar("methods", len(members), show=self.verbose) as done:
-            for name, inside in members:
-                self.estimators_.append((name, clone(inside).fit(problem.values, y)))
+            for name, inner in members:
+                self.estimators_.append((name, clone(inner).fit(data.values, y)))
                 done(1)
-        dtype = problem.values.dtype
-        scores = [np.asarray(inside.scores_, dtype) for _, inside in self.estimators_]
+        scores = [np.asarray(inner.scores_, data.values.dtype) for _, inner in self.estimators_]
         return combine_scores(*scores, method=self.method, offset=self.offset)
 
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        each = [inside._work(n, d, c) for _, inside in self._members()]
-        numbers, *operations = zip(*each, strict=True)
-        return _cost.Work(max(numbers), *map(sum, operations))
+    def _entries(self, n: int, d: int, c: int) -> float:
+        return max(inner._entries(n, d, c) for _, inner in self._members())
 
 
 @estimator
 class StabilitySelector(Selector):
-    """Features that a method keeps choosing when it sees parts of the samples only.
+    """Features that a method selects again and again from random parts of the samples.
 
-    The method is fitted on B parts, drawn without replacement, of each class the same share.
-    A feature's score is the share of parts in which it was chosen; features of one score are ranked
-    by their mean rank.
+    The method is fitted on B parts, drawn without replacement, with the same share of each class.
+    The score of a feature is the share of parts in which it was selected; features of equal score
+    are ranked by their mean rank.
 
-    **Parameters** beside those of `Selector`:
+    **Parameters** in addition to those of `Selector`:
 
-    - `estimator`: any estimator of this package; its own `n_features_to_select` says how many
-      features it chooses in each part.
-    - `n_resamples`: B; `fraction`: the share of the samples in each.
-    - `threshold`: for `n_features_to_select="auto"` only: those features are selected that were
-      chosen in more than this share of the parts, by default a half, or the best one if there is
-      none.
-    - `random_state`: of the draws, and of the estimator where it has none of its own.
+    - `estimator`: any estimator of this package; its own `n_features_to_select` is the number of
+      features selected in each part.
+    - `n_resamples`: B; `fraction`: the share of the samples in each part.
+    - `threshold`: for `n_features_to_select="auto"` only. Features selected in more than this share
+      of the parts, by default a half, are selected, or the best one if there is none.
+    - `random_state`: for the draws, and for an estimator without its own `random_state`.
 
-    **Attributes** beside those of `Selector`:
+    **Attributes** in addition to those of `Selector`:
 
     - `mean_ranks_ (d,)`, `rank_deviations_ (d,)`: mean and standard deviation of the rank.
     - `stability_`, `stability_interval_ (2,)`: Nogueira's measure of all B selections (1: always
-      the same features; about 0: as if at random) and its 95% confidence interval; NaN where every
+      the same features; about 0: as if at random) and its 95% confidence interval; NaN if every
       selection has all features.
 
     **Reference** Meinshausen and Bühlmann, *Stability selection*, 2010; `jaxfs.stability`.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> inside = ReliefF(n_features_to_select=2)
-    >>> selector = StabilitySelector(inside, n_resamples=10, random_state=0).fit(X, y)
+    >>> inner = ReliefF(n_features_to_select=2)
+    >>> selector = StabilitySelector(inner, n_resamples=10, random_state=0).fit(X, y)
     >>> selector.scores_.tolist()
     [0.0, 0.0, 1.0, 1.0]
     """
@@ -147,59 +145,44 @@ class StabilitySelector(Selector):
     def _target_kind(self) -> str:
         return _checked(self.estimator, "estimator")._target_kind()
 
-    def _answer(self, problem: Problem) -> dict[str, Any]:
-        wanted = self._wanted(problem.num_features)
+    def _answer(self, data: PaddedData) -> dict[str, Any]:
+        wanted = self._wanted(data.num_features)
         setting = 'n_features_to_select="auto"'
         _checks.only_if(wanted is None, self.threshold, "threshold", setting)
-        number = _checks.integer(self.n_resamples, "n_resamples", low=2)
-        _checks.number(self._threshold(), "threshold", low=0, high=1, scalar=True)
-        chosen, ranks = self._resample(problem, number)
-        frequencies = chosen.mean(axis=0)
-        mean_ranks = ranks.mean(axis=0)
-        varied = 0 < chosen.sum() < chosen.size
-        found = selection_stability(chosen) if varied else None
+        threshold = 0.5 if self.threshold is None else self.threshold
+        _checks.number(threshold, "threshold", low=0, high=1, scalar=True)
+        chosen, ranks = self._resample(data)
+        frequencies, mean_ranks = chosen.mean(axis=0), ranks.mean(axis=0)
+        scores = frequencies.astype(data.values.dtype)
+        found = selection_stability(chosen) if 0 < chosen.sum() < chosen.size else None
         return {
-            "scores_": frequencies.astype(problem.values.dtype),
+            "scores_": scores,
             "order": np.lexsort((mean_ranks, -frequencies)),
+            "number": wanted or max(1, int((scores > threshold).sum())),
             "mean_ranks_": mean_ranks,
             "rank_deviations_": ranks.std(axis=0, ddof=1),
             "stability_": float(found.stability) if found else float("nan"),
             "stability_interval_": np.asarray(found.interval) if found else np.full(2, np.nan),
         }
 
-    def _resample(self, problem: Problem, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Which features were chosen in every part, and their ranks."""
-        groups = problem.target if problem.num_classes else None
+    def _resample(self, data: PaddedData) -> tuple[np.ndarray, np.ndarray]:
+        """The selected features of every part, as masks, and the ranks of all features."""
+        number = _checks.integer(self.n_resamples, "n_resamples", low=2)
+        groups = data.target if data.num_classes else None
         draw = check_random_state(self.random_state)
-        masks = np.asarray(
-            subsample_masks(
-                random_key(draw),
-                number,
-                problem.num_samples,
-                fraction=self.fraction,
-                groups=groups,
-            )
+        masks = subsample_masks(
+            random_key(draw), number, data.num_samples, fraction=self.fraction, groups=groups
         )
-        y = _labels(self, problem)
+        y = _labels(self, data)
         chosen, ranks = [], []
         with _progress.bar("resamples", number, show=self.verbose) as done:
-            for rows in masks:
+            for rows in np.asarray(masks):
                 part = None if y is None else y[rows]
-                inside = _seeded(clone(self.estimator), draw).fit(problem.values[rows], part)
-                chosen.append(inside.get_support())
-                ranks.append(inside.ranking_)
+                inner = _seeded(clone(self.estimator), draw).fit(data.values[rows], part)
+                chosen.append(inner.get_support())
+                ranks.append(inner.ranking_)
                 done(1)
         return np.array(chosen), np.array(ranks, np.float64)
 
-    def _threshold(self) -> float:
-        return 0.5 if self.threshold is None else self.threshold
-
-    def _number(self, scores: np.ndarray, order: np.ndarray) -> int:
-        if self._wanted(scores.size) is None:
-            return max(1, int((scores > self._threshold()).sum()))
-        return super()._number(scores, order)
-
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        size = max(1, int(self.fraction * n))
-        numbers, *operations = self.estimator._work(size, d, c)
-        return _cost.Work(numbers, *(self.n_resamples * each for each in operations))
+    def _entries(self, n: int, d: int, c: int) -> float:
+        return self.estimator._entries(max(1, int(self.fraction * n)), d, c)

@@ -1,4 +1,4 @@
-"""Filters that look at one feature at a time, as estimators."""
+"""Estimators that score features by their relation to the target: filters, information, ReliefF."""
 
 from typing import Any, ClassVar
 
@@ -6,35 +6,40 @@ import numpy as np
 from sklearn.utils import ClassifierTags
 
 from jaxfs import _checks
-from jaxfs.estimators import _arrays, _cost
+from jaxfs.estimators import _arrays
+from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._base import ScoringSelector, estimator
-from jaxfs.estimators._problem import Problem
 from jaxfs.methods import classical
-from jaxfs.methods.classical import mutual_information_regression_score, mutual_information_score
 from jaxfs.methods.classical._information import ESTIMATORS
+from jaxfs.methods.classical._relieff import default_block
 
-_CLASSES = {
-    "anova": classical.anova_score,
-    "fisher": classical.fisher_score,
-    "t": classical.t_score,
-    "chi2": classical.chi2_score,
-    "gini": classical.gini_score,
+__all__ = [
+    "FilterSelector",
+    "MutualInformation",
+    "MutualInformationRegression",
+    "RReliefF",
+    "ReliefF",
+]
+
+# ---- Filters ------------------------------------------------------------------------------------
+
+#: Criteria of `FilterSelector` by the content of the target; `anova` is `jaxfs.anova_score`.
+CRITERIA = {
+    "classes": ("anova", "fisher", "t", "chi2", "gini"),
+    "numbers": ("pearson", "f_regression"),
+    "none": ("variance",),
 }
-_NUMBERS = {"pearson": classical.pearson_score, "f_regression": classical.f_regression_score}
-#: The scores of `FilterSelector`, and what each needs.
-SCORES = (*_CLASSES, *_NUMBERS, "variance")
 
 
 @estimator
 class FilterSelector(ScoringSelector):
-    """Features by a score of each alone: fast, for any number, and blind to interactions.
+    """Features by a score of each one alone: fast for any number, but blind to interactions.
 
-    **Parameters** beside those of `Selector`:
+    **Parameters** in addition to those of `Selector`:
 
-    - `criterion`: for classes `"anova"`, `"fisher"`, `"t"` (two classes), `"chi2"` (counts),
-      `"gini"`; for a target that is a number `"pearson"`, `"f_regression"`; without a target
-      `"variance"`.
-      They are the functions `jaxfs.anova_score` and so on.
+    - `criterion`: for classes `"anova"`, `"fisher"`, `"t"` (two classes), `"chi2"` (counts) or
+      `"gini"`; for a numeric target `"pearson"` or `"f_regression"`; without a target
+      `"variance"`. They are the functions `jaxfs.anova_score` and so on.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -47,34 +52,26 @@ class FilterSelector(ScoringSelector):
     _no_score: ClassVar[str] = "there are too few samples, or their numbers are too large"
 
     def _target_kind(self) -> str:
-        if self.criterion in _NUMBERS:
-            return "numbers"
-        return "none" if self.criterion == "variance" else "classes"
+        return next(
+            (kind for kind, names in CRITERIA.items() if self.criterion in names), "classes"
+        )
 
-    def _score(self, problem: Problem) -> Any:
-        _checks.option(self.criterion, "criterion", SCORES)
-        if self.criterion == "variance":
-            return classical.variance_score(problem.x, weights=problem.weights)
-        if self.criterion in _NUMBERS:
-            return _NUMBERS[self.criterion](problem.x, problem.y, weights=problem.weights)
-        if self.criterion == "t" and problem.num_classes > 2:
+    def _score(self, data: PaddedData) -> Any:
+        _checks.option(self.criterion, "criterion", sum(CRITERIA.values(), ()))
+        if self.criterion == "t" and data.num_classes > 2:
             raise ValueError(
-                f'criterion="t" is for two classes, got {problem.num_classes}; "anova" takes more'
+                f'criterion="t" is for two classes, got {data.num_classes}; "anova" takes more'
             )
         if self.criterion == "chi2":
-            self._check_counts(problem.values)
-        return _CLASSES[self.criterion](
-            problem.x, problem.y, num_classes=problem.num_classes, weights=problem.weights
-        )
+            self._check_counts(data.values)
+        return data.call(getattr(classical, f"{self.criterion}_score"))
 
     def _check_counts(self, values: np.ndarray) -> None:
         negative = np.flatnonzero((values < 0).any(axis=0)).tolist()
         if negative:
             names = getattr(self, "feature_names_in_", None)
-            which = [f"column {j}" if names is None else repr(names[j]) for j in negative]
-            raise ValueError(
-                f'Negative values in data: {_arrays.listed(which)}; criterion="chi2" is for counts'
-            )
+            which = _checks.listed(_arrays.column_name(names, j) for j in negative)
+            raise ValueError(f'Negative values in data: {which}; criterion="chi2" is for counts')
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -86,14 +83,16 @@ class FilterSelector(ScoringSelector):
 
 @estimator
 class MutualInformation(ScoringSelector):
-    """Features by how much each alone tells about the class, in nats; any relation counts.
+    """Features by the information that each one alone has about the class; any relation counts.
 
-    **Parameters** beside those of `Selector`:
+    **Parameters** in addition to those of `Selector`:
 
-    - `kind`: `"knn"`, by neighbours, or `"binned"`, by tables of counts.
-    - `n_neighbors`: for "knn" only; by default 3, or one less than the smallest class has samples,
-      if that is fewer.
+    - `kind`: `"knn"` estimates by nearest neighbours, `"binned"` by tables of counts.
+    - `n_neighbors`: for "knn" only; by default 3. If the smallest class has no more samples than
+      that, one less than it has.
     - `n_bins`, `binning`: for "binned" only; by default 10 bins of equal `"frequency"`.
+
+    Scores are in nats.
 
     **Reference** `jaxfs.mutual_information_score`.
     """
@@ -103,36 +102,38 @@ class MutualInformation(ScoringSelector):
     n_bins: int | None = None
     binning: str | None = None
 
-    def _score(self, problem: Problem) -> Any:
+    _copies: ClassVar[int] = 8
+    _function = staticmethod(classical.mutual_information_score)
+
+    def _options(self, data: PaddedData) -> dict[str, Any]:
         _checks.option(self.kind, "kind", ESTIMATORS)
         _checks.only_if(self.kind == "knn", self.n_neighbors, "n_neighbors", 'kind="knn"')
         for value, name in ((self.n_bins, "n_bins"), (self.binning, "binning")):
             _checks.only_if(self.kind == "binned", value, name, 'kind="binned"')
-        k = None
+        options = super()._options(data)
+        options["estimator"] = options.pop("kind")
         if self.kind == "knn":
             k = 3 if self.n_neighbors is None else self.n_neighbors
-            k = _checks.integer(k, "n_neighbors", low=1)
-            k = problem.neighbors(k, "MutualInformation")
-        return mutual_information_score(
-            problem.x,
-            problem.y,
-            num_classes=problem.num_classes,
-            estimator=self.kind,
-            num_neighbors=k,
-            num_bins=self.n_bins,
-            binning=self.binning,
-            weights=problem.weights,
-        )
-
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        return _cost.Work(numbers=8 * n * d, passes=400 * n * d)
+            options["num_neighbors"] = data.neighbors(k, type(self).__name__)
+        return options
 
 
 @estimator
-class MutualInformationRegression(ScoringSelector):
-    """Features by how much each alone tells about a target that is a number, in nats.
+class _NeighborSelector(ScoringSelector):
+    n_neighbors: int
 
-    **Parameters** beside those of `Selector`: `n_neighbors`, less than there are samples.
+    def _options(self, data: PaddedData) -> dict[str, Any]:
+        number = data.neighbors(self.n_neighbors, type(self).__name__)
+        return super()._options(data) | {"num_neighbors": number}
+
+
+@estimator
+class MutualInformationRegression(_NeighborSelector):
+    """Features by the information that each one alone has about a number; any relation counts.
+
+    **Parameters** in addition to those of `Selector`: `n_neighbors`; at most all other samples.
+
+    Scores are in nats.
 
     **Reference** `jaxfs.mutual_information_regression_score`.
     """
@@ -140,13 +141,58 @@ class MutualInformationRegression(ScoringSelector):
     n_neighbors: int = 3
 
     _targets: ClassVar[str] = "numbers"
+    _copies: ClassVar[int] = 8
+    _function = staticmethod(classical.mutual_information_regression_score)
 
-    def _score(self, problem: Problem) -> Any:
-        k = _checks.integer(self.n_neighbors, "n_neighbors", low=1)
-        k = min(k, problem.num_samples - 1)
-        return mutual_information_regression_score(
-            problem.x, problem.y, num_neighbors=k, weights=problem.weights
-        )
 
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        return _cost.Work(numbers=8 * n * d, passes=(400 + n / 2) * n * d)
+# ---- Relief -------------------------------------------------------------------------------------
+
+
+@estimator
+class ReliefF(_NeighborSelector):
+    """Features that differ between near samples of different classes; finds interactions.
+
+    **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of near samples of
+    each class that are compared. If the smallest class has no more samples than that, one less than
+    it has. A class of one sample is refused.
+
+    **Reference** `jaxfs.relieff_score`.
+
+    >>> from sklearn.datasets import load_iris
+    >>> iris = load_iris()
+    >>> selector = ReliefF(n_features_to_select=2).fit(iris.data, iris.target)
+    >>> selector.get_feature_names_out(iris.feature_names).tolist()
+    ['petal length (cm)', 'petal width (cm)']
+    """
+
+    n_neighbors: int = 10
+
+    _function = staticmethod(classical.relieff_score)
+
+    def _entries(self, n: int, d: int, c: int) -> float:
+        return _relief_entries(n, d, c * self.n_neighbors)
+
+
+@estimator
+class RReliefF(_NeighborSelector):
+    """Features that differ between near samples of different numeric targets: ReliefF for numbers.
+
+    **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of near samples
+    that are compared, at most all others; `sigma`, the rank at which their influence has fallen to
+    1/e, or `None` for equal influence.
+
+    **Reference** `jaxfs.rrelieff_score`.
+    """
+
+    n_neighbors: int = 10
+    sigma: float | None = 20.0
+
+    _targets: ClassVar[str] = "numbers"
+    _function = staticmethod(classical.rrelieff_score)
+
+    def _entries(self, n: int, d: int, c: int) -> float:
+        return _relief_entries(n, d, self.n_neighbors)
+
+
+def _relief_entries(n: int, d: int, near: int) -> float:
+    return 2 * n * d + min(n, default_block(n, d, near)) * (4 * n + 2 * near * d)

@@ -1,6 +1,5 @@
-"""ManiFeSt as an estimator."""
+"""Estimator for ManiFeSt."""
 
-import dataclasses
 import warnings
 from typing import Any, ClassVar
 
@@ -8,10 +7,9 @@ import jax
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs._types import Bandwidth, Percentile
-from jaxfs.estimators import _cost
+from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, estimator
-from jaxfs.estimators._problem import Problem, random_key
+from jaxfs.kernels._rbf import Bandwidth, Percentile
 from jaxfs.methods.manifest import (
     manifest_cost,
     manifest_lowrank_score,
@@ -20,49 +18,51 @@ from jaxfs.methods.manifest import (
 )
 from jaxfs.methods.manifest._score import AGGREGATES, GEOMETRIES, RIDGE
 
+__all__ = ["ManiFeSt"]
+
 SOLVERS = ("auto", "exact", "lowrank")
-#: The mean of several kernels takes so many iterations, about.
+#: Approximate number of iterations for the mean of several kernels.
 _ITERATIONS = 20
-#: With more features of two classes, or more work, `solver="auto"` is not exact.
+#: Number of features of two classes up to which `solver="auto"` is exact.
 _LARGEST = 2500
-#: Directions that the low-rank solver keeps of each kernel, by default.
+#: Default number of directions of each kernel that the low-rank solver keeps.
 _RANK = 200
-#: The bandwidth of the low-rank solver is taken from so many features.
+#: Number of features from which the low-rank solver takes its bandwidth.
 _SAMPLE = 2048
 
 
 @estimator
 class ManiFeSt(ScoringSelector):
-    """Features whose association with the other features differs most between the classes.
+    """Features whose relations to the other features differ between classes; for few samples.
 
-    For few samples of many features that matter *together*: a feature that tells nothing alone may
-    come first. Features are compared with each other: give them common units, or standardise.
+    It finds features that matter *together*: a feature that is uninformative alone may rank first.
+    Features are compared with each other: use common units, or standardise.
 
-    **Parameters** beside those of `Selector`:
+    **Parameters** in addition to those of `Selector`:
 
     - `percentile`, `factor`: the bandwidth of the kernels is `factor` (by default 1) times this
       percentile (by default the 50th) of the distances between features, in each class. A small
       percentile suits few relevant features among many.
-    - `bandwidth`: the bandwidth itself, for all classes, in place of `percentile` and `factor`.
-      Distances between features grow with the number of samples: with classes of unequal sizes the
-      kernels then differ by size alone.
+    - `bandwidth`: the bandwidth itself, for all classes, instead of `percentile` and `factor`.
+      Distances between features grow with the number of samples, so with classes of unequal sizes
+      the kernels then differ by size alone.
     - `geometry`: `"spd"` or `"spsd"`, as in `jaxfs.manifest_score`. `ridge` (by default 0.01) is
       for `"spd"` only, `rank` for `"spsd"` only.
     - `t`: for two classes only, as in `jaxfs.manifest_score`; by default ½.
     - `aggregate`: for more than two classes only, `"max"` (by default) or `"sum"`, as in
       `jaxfs.manifest_multiclass_score`.
-    - `solver`: `"exact"` decomposes matrices of d × d. `"lowrank"` never forms them: for d of ten
-      thousands, with `geometry="spd"` (`jaxfs.manifest_lowrank_score`); of more than two classes it
-      compares each with all others instead of with their mean, which is another score. `"auto"`:
-      exact up to the work of 2500 features of two classes (some 15 s of one core), beyond it low
-      rank, with a warning that says so.
-    - `lowrank_rank`: how many directions the low-rank solver keeps of each kernel, by default 200;
-      not for `solver="exact"`, nor for `geometry="spsd"`.
-    - `random_state`: of the low-rank solver, which draws at random.
+    - `solver`: `"exact"` decomposes d × d matrices. `"lowrank"` never forms them and suits tens of
+      thousands of features, with `geometry="spd"` (`jaxfs.manifest_lowrank_score`). For more than
+      two classes it compares each class with all others instead of with their mean, which is
+      another score. `"auto"` is exact up to the work of 2500 features of two classes (about 15 s on
+      one core); beyond that it is low rank, with a warning.
+    - `lowrank_rank`: number of directions of each kernel that the low-rank solver keeps, by default
+      200; not for `solver="exact"` or `geometry="spsd"`.
+    - `random_state`: for the low-rank solver, which is random.
 
-    An option that has no effect at the other settings is refused.
+    An option that has no effect with the other settings is refused.
 
-    **Attributes** beside those of `Selector`: `solver_`, the one that was taken.
+    **Attributes** in addition to those of `Selector`: `solver_`, the solver that was used.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
@@ -87,133 +87,85 @@ class ManiFeSt(ScoringSelector):
     _pad_features: ClassVar[bool] = False
     _no_score: ClassVar[str] = "a kernel is not positive definite; raise the ridge"
 
-    def _rule(self) -> Bandwidth:
-        if self.bandwidth is not None:
-            return self.bandwidth
-        sample = _SAMPLE if self.solver_ == "lowrank" else None
-        percentile = 50.0 if self.percentile is None else self.percentile
-        return Percentile(percentile, 1.0 if self.factor is None else self.factor, sample)
-
-    def _check_options(self, num_classes: int) -> None:
-        """Refuse options without effect, and those that are wrong whether or not they have one."""
-        _checks.option(self.solver, "solver", SOLVERS)
+    def _prepare(self, data: PaddedData) -> None:
+        d, c = data.num_features, data.num_classes
         _checks.option(self.geometry, "geometry", GEOMETRIES)
         if self.aggregate is not None:
             _checks.option(self.aggregate, "aggregate", AGGREGATES)
-        spd, low = self.geometry == "spd", 'geometry="spd" and solver is not "exact"'
-        free = "bandwidth is None"
-        _checks.only_if(self.bandwidth is None, self.percentile, "percentile", free)
-        _checks.only_if(self.bandwidth is None, self.factor, "factor", free)
+        spd, free = self.geometry == "spd", self.bandwidth is None
+        low = 'geometry="spd" and solver is not "exact"'
+        _checks.only_if(free, self.percentile, "percentile", "bandwidth is None")
+        _checks.only_if(free, self.factor, "factor", "bandwidth is None")
         _checks.only_if(spd, self.ridge, "ridge", 'geometry="spd"')
         _checks.only_if(not spd, self.rank, "rank", 'geometry="spsd"')
         _checks.only_if(spd and self.solver != "exact", self.lowrank_rank, "lowrank_rank", low)
-        _checks.only_if(num_classes == 2, self.t, "t", "y has two classes")
-        several = "y has more than two classes"
-        _checks.only_if(num_classes > 2, self.aggregate, "aggregate", several)
-
-    def _score(self, problem: Problem) -> Any:
-        options: dict[str, Any] = {"bandwidth": self._rule()}
-        if self.solver_ == "lowrank":
-            return self._lowrank_score(problem, options)
-        options |= {"geometry": self.geometry, "ridge": self.ridge, "rank": self.rank}
-        if problem.num_classes == 2:
-            (x1, w1), (x2, w2) = problem.of_class(0), problem.of_class(1)
-            return manifest_score(x1, x2, t=self._point(), weights1=w1, weights2=w2, **options)
-        return manifest_multiclass_score(
-            problem.x,
-            problem.y,
-            num_classes=problem.num_classes,
-            aggregate=self.aggregate or "max",
-            weights=problem.weights,
-            **options,
-        )
-
-    def _point(self) -> float:
-        return 0.5 if self.t is None else self.t
-
-    def _rank(self, d: int) -> int:
-        """The rank of the low-rank solver."""
-        return min(_RANK if self.lowrank_rank is None else self.lowrank_rank, d)
-
-    def _lowrank_score(self, problem: Problem, options: dict[str, Any]) -> Any:
-        keys = jax.random.split(random_key(self.random_state), problem.num_classes)
-        several = problem.num_classes > 2
-        scores = []
-        for code in range(problem.num_classes if several else 1):
-            two = _against_rest(problem, code)
-            (x1, w1), (x2, w2) = two.of_class(0), two.of_class(1)
-            score = manifest_lowrank_score(
-                keys[code],
-                x1,
-                x2,
-                rank=self._rank(problem.num_features),
-                ridge=RIDGE if self.ridge is None else self.ridge,
-                t=self._point(),
-                weights1=w1,
-                weights2=w2,
-                **options,
-            )
-            scores.append(np.asarray(score))
-        return np.sum(scores, axis=0) if self.aggregate == "sum" else np.max(scores, axis=0)
-
-    def _check_cost(self, problem: Problem) -> None:
-        n, d = problem.values.shape
-        self._check_options(problem.num_classes)
-        self.solver_ = self._taken(n, d, problem.num_classes)
+        _checks.only_if(c == 2, self.t, "t", "y has two classes")
+        _checks.only_if(c > 2, self.aggregate, "aggregate", "y has more than two classes")
+        self.solver_ = self._chosen_solver(d, c)
         if self.solver_ == "lowrank" and self.solver == "auto":
             warnings.warn(
-                f"ManiFeSt takes its low-rank solver: exactly, {d} features of"
-                f" {problem.num_classes} classes are much work."
-                ' solver="lowrank" does so silently, solver="exact" does not',
+                f"ManiFeSt uses its low-rank solver, because {d} features of {c} classes are much"
+                ' work for the exact one. Pass solver="lowrank" to accept this without a warning,'
+                ' or solver="exact" to avoid it',
                 UserWarning,
                 stacklevel=4,
             )
-        super()._check_cost(problem)
 
-    def _taken(self, n: int, d: int, c: int) -> str:
+    def _chosen_solver(self, d: int, c: int) -> str:
         """The solver for data of this size.
 
-        By the work alone: the answer must not depend on how busy a machine is, nor on how large.
+        It depends on the work alone, so that the result is the same on every machine.
         """
         _checks.option(self.solver, "solver", SOLVERS)
-        possible = self.geometry == "spd"
-        if self.solver == "lowrank" and not possible:
+        spd = self.geometry == "spd"
+        if self.solver == "lowrank" and not spd:
             raise _checks.fail("geometry", '"spd" for solver="lowrank"', repr(self.geometry))
-        if self.solver != "auto" or not possible:
-            return "exact" if self.solver == "auto" else self.solver
-        few = _exact_work(n, d, c).cubes <= _exact_work(n, _LARGEST, 2).cubes
-        return "exact" if few else "lowrank"
+        if self.solver != "auto":
+            return self.solver
+        decompositions = 2 if c == 2 else c * (_ITERATIONS + 3)
+        large = decompositions * d**3 > 2 * _LARGEST**3
+        return "lowrank" if spd and large else "exact"
 
-    def _advice(self, problem: Problem) -> str:
+    def _score(self, data: PaddedData) -> Any:
+        low, several = self.solver_ == "lowrank", data.num_classes > 2
+        bandwidth: Bandwidth | None = self.bandwidth
+        if bandwidth is None:
+            percentile = 50.0 if self.percentile is None else self.percentile
+            factor = 1.0 if self.factor is None else self.factor
+            bandwidth = Percentile(percentile, factor, _SAMPLE if low else None)
+        options: dict[str, Any] = {"bandwidth": bandwidth}
+        if not several:
+            options["t"] = 0.5 if self.t is None else self.t
+        if low:
+            ridge = RIDGE if self.ridge is None else self.ridge
+            rank = self._lowrank_rank(data.num_features)
+            return self._lowrank_score(data, options | {"ridge": ridge, "rank": rank})
+        options |= {"geometry": self.geometry, "ridge": self.ridge, "rank": self.rank}
+        if several:
+            aggregate = self.aggregate or "max"
+            return data.call(manifest_multiclass_score, aggregate=aggregate, **options)
+        return manifest_score(**data.against_rest(0), **options)
+
+    def _lowrank_score(self, data: PaddedData, options: dict[str, Any]) -> np.ndarray:
+        """The score of two classes, or of each of several classes against all others."""
+        keys = jax.random.split(random_key(self.random_state), data.num_classes)
+        scores = []
+        for code, key in enumerate(keys if data.num_classes > 2 else keys[:1]):
+            scores.append(manifest_lowrank_score(key, **data.against_rest(code), **options))
+        return np.sum(scores, axis=0) if self.aggregate == "sum" else np.max(scores, axis=0)
+
+    def _lowrank_rank(self, d: int) -> int:
+        return min(_RANK if self.lowrank_rank is None else self.lowrank_rank, d)
+
+    def _entries(self, n: int, d: int, c: int) -> float:
+        if self._chosen_solver(d, c) == "exact":
+            return (8 if c == 2 else 6 * c) * d**2 + 2 * n * d
+        lowrank = manifest_cost(d, n, self._lowrank_rank(d), np.float64).memory_bytes / 8
+        return lowrank + 2 * n * d + 3 * min(d, _SAMPLE) ** 2
+
+    def _advice(self, data: PaddedData) -> str:
         if self.solver_ == "lowrank":
             return "Lower lowrank_rank"
         if self.geometry == "spd":
             return 'solver="lowrank" needs little'
-        return super()._advice(problem)
-
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        if self._taken(n, d, c) == "exact":
-            return _exact_work(n, d, c)
-        each = manifest_cost(d, n, self._rank(d), np.float64)
-        return _cost.Work(
-            numbers=each.memory_bytes / 8 + 2 * n * d + 3 * min(d, _SAMPLE) ** 2,
-            products=each.flops * (1 if c == 2 else c),
-        )
-
-
-def _exact_work(n: int, d: int, c: int) -> _cost.Work:
-    """Of matrices of d × d."""
-    decompositions = 2 if c == 2 else c * (_ITERATIONS + 3)
-    matrices = 8 if c == 2 else 6 * c
-    return _cost.Work(
-        numbers=matrices * d**2 + 2 * n * d,
-        products=2 * n * d**2,
-        cubes=2 * decompositions * d**3,  # and products of that size
-        passes=40 * c * d**2,  # the percentile is found by counting
-    )
-
-
-def _against_rest(problem: Problem, code: int) -> Problem:
-    """One class against all others; of two classes, against the other."""
-    target = np.asarray(problem.target != code, np.int32)
-    return dataclasses.replace(problem, target=target, num_classes=2)
+        return super()._advice(data)

@@ -1,53 +1,26 @@
-"""Selectors that weigh relevance against redundancy, as estimators."""
+"""Estimators that weigh the relevance of features against their redundancy."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from jaxfs import _checks
-from jaxfs._types import Selection
-from jaxfs.estimators import _cost
+from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._base import GreedySelector, estimator
-from jaxfs.estimators._problem import Problem
-from jaxfs.methods.classical import cfs_select, cmim_select, fcbf_select, jmi_select, mrmr_select
-from jaxfs.methods.classical._redundancy import _NUM_BINS
+from jaxfs.methods import classical
+from jaxfs.methods.classical._redundancy import NUM_BINS
+
+__all__ = ["CFS", "CMIM", "FCBF", "JMI", "MRMR"]
 
 
 @estimator
-class _Redundancy(GreedySelector):
-    n_bins: int | None = _NUM_BINS
-    binning: str | None = "frequency"
+class MRMR(GreedySelector):
+    """Relevant features that repeat each other least (mRMR); a fast standard choice.
 
-    _function: ClassVar[Any]
-
-    def _options(self) -> dict[str, Any]:
-        return {}
-
-    def _select(self, problem: Problem, number: int) -> Selection:
-        return type(self)._function(
-            problem.x,
-            problem.y,
-            number,
-            num_classes=problem.num_classes,
-            num_bins=self.n_bins,
-            binning=self.binning,
-            weights=problem.weights,
-            **self._options(),
-        )
-
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        k = self._wanted(d) or min(50, d)
-        return _cost.Work(numbers=4 * n * d, passes=k * n * d * (self.n_bins or _NUM_BINS) ** 2)
-
-
-@estimator
-class MRMR(_Redundancy):
-    """Features of most relevance to the class and least redundancy with those chosen before.
-
-    **Parameters** beside those of `Selector`, all as in `jaxfs.mrmr_select`: `scheme`
+    **Parameters** in addition to those of `Selector`, all as in `jaxfs.mrmr_select`: `scheme`
     (`"quotient"` or `"difference"`), `relevance` (`"f"` or `"mi"`), `redundancy` (`"pearson"` or
-    `"mi"`); `n_bins` (5 by default) and `binning` (`"frequency"` by default), for `"mi"` only.
+    `"mi"`); for `"mi"` only, `n_bins` (5 by default) and `binning` (`"frequency"` by default).
 
-    **Attributes** beside those of `Selector`: `objective_ (k,)`, the criterion of each feature as
-    it was chosen.
+    **Attributes** in addition to those of `Selector`: `objective_ (k,)`, the criterion of each
+    feature when it was chosen.
 
     >>> from sklearn.datasets import load_wine
     >>> wine = load_wine()
@@ -62,69 +35,65 @@ class MRMR(_Redundancy):
     relevance: str = "f"
     redundancy: str = "pearson"
 
-    _function = staticmethod(mrmr_select)
+    _function = staticmethod(classical.mrmr_select)
 
-    def _is_binned(self) -> bool:
-        return "mi" in (self.relevance, self.redundancy)
-
-    def _options(self) -> dict[str, Any]:
-        for value, name in ((self.n_bins, "n_bins"), (self.binning, "binning")):
-            setting = 'relevance="mi" or redundancy="mi"'
-            _checks.only_if(self._is_binned(), value, name, setting)
-        return {
-            "scheme": self.scheme,
-            "relevance": self.relevance,
-            "redundancy": self.redundancy,
-        }
-
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        k = self._wanted(d) or min(50, d)
-        cells = (self.n_bins or _NUM_BINS) ** 2 if self._is_binned() else 2
-        return _cost.Work(numbers=4 * n * d, passes=k * n * d * cells)
+    def _options(self, data: PaddedData) -> dict[str, Any]:
+        binned = "mi" in (self.relevance, self.redundancy)
+        _checks.only_if(binned, self.n_bins, "n_bins", 'relevance="mi" or redundancy="mi"')
+        return super()._options(data)
 
 
 @estimator
-class JMI(_Redundancy):
-    """Features that tell most about the class in pairs with those chosen before.
+class _BinnedSelector(GreedySelector):
+    n_bins: int = NUM_BINS
+    binning: str = "frequency"
 
-    **Parameters** beside those of `Selector`: `n_bins`, `binning`, as in `jaxfs.jmi_select`.
+
+@estimator
+class JMI(_BinnedSelector):
+    """Features that have most information about the class in pairs with those chosen before.
+
+    **Parameters** in addition to those of `Selector`: `n_bins`, `binning`, as in
+    `jaxfs.jmi_select`.
     """
 
-    _function = staticmethod(jmi_select)
+    _function = staticmethod(classical.jmi_select)
 
 
 @estimator
-class CMIM(_Redundancy):
-    """Features that still tell about the class whichever feature chosen before is known.
+class CMIM(_BinnedSelector):
+    """Features that stay informative about the class, whichever of the chosen ones is known.
 
-    **Parameters** beside those of `Selector`: `n_bins`, `binning`, as in `jaxfs.cmim_select`.
+    **Parameters** in addition to those of `Selector`: `n_bins`, `binning`, as in
+    `jaxfs.cmim_select`.
     """
 
-    _function = staticmethod(cmim_select)
+    _function = staticmethod(classical.cmim_select)
 
 
 @estimator
-class CFS(_Redundancy):
-    """Features that go with the class and not with each other; it decides how many, up to the
-    number asked for.
+class CFS(_BinnedSelector):
+    """A small set of features, relevant to the class and not redundant; decides its own size.
 
-    **Parameters** beside those of `Selector`: `n_bins`, `binning`, as in `jaxfs.cfs_select`.
+    It selects at most the number of features asked for.
+
+    **Parameters** in addition to those of `Selector`: `n_bins`, `binning`, as in
+    `jaxfs.cfs_select`.
     """
 
-    _function = staticmethod(cfs_select)
+    _function = staticmethod(classical.cfs_select)
 
 
 @estimator
-class FCBF(_Redundancy):
-    """Features that no better one makes redundant; it decides how many, up to the number asked for.
+class FCBF(_BinnedSelector):
+    """Features that no better one makes redundant; decides its own size, fast for very many.
 
-    **Parameters** beside those of `Selector`: `threshold`, the least symmetrical uncertainty with
-    the class; `n_bins`, `binning`, as in `jaxfs.fcbf_select`.
+    It selects at most the number of features asked for.
+
+    **Parameters** in addition to those of `Selector`: `threshold`, the smallest symmetrical
+    uncertainty with the class; `n_bins`, `binning`, as in `jaxfs.fcbf_select`.
     """
 
     threshold: float = 0.0
 
-    _function = staticmethod(fcbf_select)
-
-    def _options(self) -> dict[str, Any]:
-        return {"threshold": self.threshold}
+    _function = staticmethod(classical.fcbf_select)

@@ -1,105 +1,87 @@
-"""Unsupervised scores by the graph of the samples, as estimators."""
+"""Unsupervised estimators that score features on a graph of the samples."""
 
 from typing import Any, ClassVar
 
 from jaxfs import _checks
-from jaxfs.estimators import _cost
+from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._base import ScoringSelector, estimator
-from jaxfs.estimators._problem import Problem
-from jaxfs.methods.classical import laplacian_score, mcfs_score, spec_score
+from jaxfs.methods import classical
+from jaxfs.methods.classical._spectral import NEIGHBORS, min_samples
 
-#: Neighbours by default, and how many more samples each graph needs.
-_DEFAULT = {"heat": (2, 1), "adaptive": (5, 2)}
+__all__ = ["LaplacianScore", "MCFS", "SPEC"]
 
 
 @estimator
-class _OnGraph(ScoringSelector):
+class _GraphSelector(ScoringSelector):
     graph: str = "heat"
     n_neighbors: int | None = None
 
     _targets: ClassVar[str] = "none"
     _least_samples: ClassVar[int] = 3
 
-    def _graph(self, problem: Problem) -> dict[str, Any]:
-        number, more = _DEFAULT[_checks.option(self.graph, "graph", tuple(_DEFAULT))]
-        most = problem.num_samples - more
-        if self.n_neighbors is None:
-            number = min(number, most)
-        else:
+    def _options(self, data: PaddedData) -> dict[str, Any]:
+        _checks.option(self.graph, "graph", tuple(NEIGHBORS))
+        most = data.num_samples - min_samples(self.graph, 0)
+        number = min(NEIGHBORS[self.graph], most)
+        if self.n_neighbors is not None:
             number = _checks.integer(self.n_neighbors, "n_neighbors", low=1, high=most)
-        return {"graph": self.graph, "num_neighbors": number, "mask": problem.weights}
+        return super()._options(data) | {"num_neighbors": number}
 
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        return _cost.Work(numbers=3 * n * d + 6 * n**2, products=4 * n**2 * d, passes=10 * n**2)
+    def _score(self, data: PaddedData) -> Any:
+        return self._function(data.x, mask=data.weights, **self._options(data))
+
+    def _entries(self, n: int, d: int, c: int) -> float:
+        return 3 * n * d + 6 * n**2
 
 
 @estimator
-class LaplacianScore(_OnGraph):
-    """Features that are smooth on a graph of the samples; needs no labels.
+class LaplacianScore(_GraphSelector):
+    """Features that are smooth on a graph of the samples; fast, for clusters, without labels.
 
-    The graph is of the data as they are: standardise features of different units.
+    The graph is built from the data as they are: standardise features of different units.
 
-    **Parameters** beside those of `Selector`: `graph` (`"heat"` or `"adaptive"`) and `n_neighbors`
-    (by default 2 or 5, fewer where there are fewer samples), as in `jaxfs.laplacian_score`.
+    **Parameters** in addition to those of `Selector`: `graph` (`"heat"` or `"adaptive"`) and
+    `n_neighbors` (by default 2 or 5, fewer if there are fewer samples), as in
+    `jaxfs.laplacian_score`.
     """
 
-    def _score(self, problem: Problem) -> Any:
-        return laplacian_score(problem.x, **self._graph(problem))
+    _function = staticmethod(classical.laplacian_score)
 
 
 @estimator
-class SPEC(_OnGraph):
-    """Features that lie in the smooth eigenvectors of a graph of the samples; needs no labels.
+class SPEC(_GraphSelector):
+    """Features that lie in the smooth eigenvectors of a graph of the samples; without labels.
 
-    **Parameters** beside those of `Selector` and `LaplacianScore`: `ranking` (`"phi1"`, `"phi2"` or
-    `"phi3"`), `power` and, for `"phi3"`, `n_eigenvectors`, as in `jaxfs.spec_score`.
+    **Parameters** in addition to those of `Selector` and `LaplacianScore`: `ranking` (`"phi1"`,
+    `"phi2"` or `"phi3"`), `power` and, for `"phi3"`, `n_eigenvectors`, as in `jaxfs.spec_score`.
     """
 
     ranking: str = "phi2"
     power: int = 1
     n_eigenvectors: int | None = None
 
-    def _score(self, problem: Problem) -> Any:
-        return spec_score(
-            problem.x,
-            ranking=self.ranking,
-            power=self.power,
-            num_eigenvectors=self.n_eigenvectors,
-            **self._graph(problem),
-        )
-
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        work = super()._work(n, d, c)
-        cubes = n**3 if self.ranking == "phi3" else 0
-        return work._replace(products=work.products * self.power, cubes=cubes)
+    _function = staticmethod(classical.spec_score)
 
 
 @estimator
-class MCFS(_OnGraph):
-    """Features that tell clusters apart, by sparse regression of a graph's eigenvectors; no labels.
+class MCFS(_GraphSelector):
+    """Few features that separate clusters together, by sparse regression; without labels.
 
-    **Parameters** beside those of `Selector` and `LaplacianScore`:
+    The regressions are those of the eigenvectors of a graph of the samples on the features.
 
-    - `n_clusters`: how many clusters are expected; fewer where there are fewer samples.
-    - `n_nonzero`: how many features each regression may use, as in `jaxfs.mcfs_score`; the others
-      score 0.
+    **Parameters** in addition to those of `Selector` and `LaplacianScore`:
+
+    - `n_clusters`: number of clusters that you expect; fewer if there are fewer samples.
+    - `n_nonzero`: number of features that each regression may use, as in `jaxfs.mcfs_score`; the
+      other features score 0.
     """
 
     n_clusters: int = 5
     n_nonzero: int | None = None
 
     _least_samples: ClassVar[int] = 4
+    _function = staticmethod(classical.mcfs_score)
 
-    def _score(self, problem: Problem) -> Any:
+    def _options(self, data: PaddedData) -> dict[str, Any]:
         clusters = _checks.integer(self.n_clusters, "n_clusters", low=1)
-        return mcfs_score(
-            problem.x,
-            num_clusters=min(clusters, problem.num_samples - 1),
-            num_nonzero=self.n_nonzero,
-            **self._graph(problem),
-        )
-
-    def _work(self, n: int, d: int, c: int) -> _cost.Work:
-        work = super()._work(n, d, c)
-        steps = self.n_clusters * (self.n_nonzero or 50)
-        return work._replace(cubes=n**3, passes=work.passes + 2 * steps * n * d)
+        return super()._options(data) | {"num_clusters": min(clusters, data.num_samples - 1)}

@@ -1,14 +1,16 @@
-"""What the three geometries share: batch axes that broadcast, and the Karcher mean's two halves.
+"""Shared parts of the three geometries: small helpers and the Karcher mean.
 
-A Karcher mean minimises Σ wᵢ dist²(M, Kᵢ). `descend` finds it, and is not differentiated;
-`implicit_zero` gives it the derivative of the implicit function theorem, in tangent coordinates
-around the solution, where the mean is the zero of a field with a symmetric, definite Jacobian.
+A Karcher mean minimises Σ wᵢ dist²(M, Kᵢ). `descend` finds it, and is not differentiated.
+`implicit_zero` adds the derivative by the implicit function theorem, in tangent coordinates around
+the solution, where the mean is the zero of a field with a symmetric, definite Jacobian.
 """
 
+import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.sparse.linalg import cg
@@ -16,63 +18,35 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
 from jaxfs._numerics import eps, safe_sqrt
-from jaxfs._types import ArrayLike, Scalar
+from jaxfs._types import ArrayLike
+
+_Point = TypeVar("_Point")
 
 
-class KarcherMean(NamedTuple):
-    """A mean that was found by iteration, and how well.
+class KarcherMean(NamedTuple, Generic[_Point]):
+    """A mean found by iteration, and whether the iteration converged.
 
     - `mean`: the point that minimises Σ wᵢ dist²(mean, pointᵢ).
     - `converged`: whether `residual` ≤ d·√eps, where that sum is minimal to rounding. The iteration
-      itself goes on until rounding stops it. False for a mean that is NaN, and for SPD matrices of
-      condition numbers ≫ 1/√eps, whose rounding alone is larger.
-    - `iterations`: how many steps were taken.
+      itself goes on until rounding stops it. False for a mean that is NaN, and for SPD matrices
+      with condition numbers ≫ 1/√eps, whose rounding alone is larger.
+    - `iterations`: the number of steps.
     - `residual`: the norm of Σ wᵢ Log(pointᵢ), which is 0 at the mean.
     """
 
-    mean: Any
+    mean: _Point
     converged: Bool[Array, "*b"]
     iterations: Int[Array, "*b"]
     residual: Float[Array, "*b"]
 
 
-# ---- Arguments ----------------------------------------------------------------------------------
-
-
-def broadcast(names: str, *arrays: Array, core: int = 2) -> tuple[Array, ...]:
-    """Arrays of one dtype with their axes before the last `core` ones broadcast to each other."""
-    for other in arrays[1:]:
-        _checks.alike(arrays[0], other, names)
-    try:
-        batch = jnp.broadcast_shapes(*(x.shape[:-core] for x in arrays))
-    except ValueError as error:
-        shapes = " and ".join(str(x.shape) for x in arrays)
-        raise _checks.fail(names, "of batch axes that broadcast", shapes) from error
-    return tuple(jnp.broadcast_to(x, batch + x.shape[-core:]) for x in arrays)
-
-
-def along(t: Scalar | ArrayLike, *ends: Array) -> tuple[Array, ...]:
-    """The position `t` on a geodesic and its ends, with batch axes broadcast to each other."""
-    t = jnp.asarray(_checks.number(t, "t", low=0, high=1), ends[0].dtype)
-    t = jnp.where((t >= 0) & (t <= 1), t, jnp.nan)  # a traced one cannot be refused
-    try:
-        batch = jnp.broadcast_shapes(t.shape, ends[0].shape[:-2])
-    except ValueError as error:
-        expected = f"a number or an array that broadcasts to the batch axes {ends[0].shape[:-2]}"
-        raise _checks.fail("t", expected, f"shape {t.shape}") from error
-    return jnp.broadcast_to(t, batch), *(jnp.broadcast_to(x, batch + x.shape[-2:]) for x in ends)
-
-
 def mean_weights(weights: ArrayLike | None, points: Array) -> Float[Array, "*b m"]:
-    """Weights of the points `(..., m, d, k)`, all equal by default, divided by their sum."""
+    """Checked weights of the points `(..., m, d, k)`, of sum 1; equal by default."""
     *batch, m, _, _ = points.shape
     if weights is None:
         return jnp.full((*batch, m), 1 / m, points.dtype)
     w = _checks.weights(weights, "weights", m, points.dtype, what="point")
     return jnp.broadcast_to(w / jnp.sum(w), (*batch, m))
-
-
-# ---- Arithmetic ---------------------------------------------------------------------------------
 
 
 def norm(a: Float[Array, "*b m k"], *, noise: float = 0.0) -> Float[Array, "*b"]:
@@ -81,19 +55,9 @@ def norm(a: Float[Array, "*b m k"], *, noise: float = 0.0) -> Float[Array, "*b"]
     return safe_sqrt(jnp.where(square <= noise * noise, jnp.zeros_like(square), square))
 
 
-def finite_or_zero(a: Float[Array, "*b m k"]) -> tuple[Array, Bool[Array, "*b 1 1"]]:
-    """`a` with zeros in place of each matrix that is not finite, and which are.
-
-    A singular value decomposition of NaN need not end: LAPACK's can iterate for ever.
-    """
-    finite = jnp.all(jnp.isfinite(a), axis=(-2, -1), keepdims=True)
-    return jnp.where(finite, a, 0.0), finite
-
-
 def identity_on(mask: Bool[Array, "*b k"], dtype: Any) -> Float[Array, "*b k k"]:
     """The diagonal matrix with ones where `mask` is true."""
-    k = mask.shape[-1]
-    eye = jnp.broadcast_to(jnp.eye(k, dtype=bool), (*mask.shape, k))
+    eye = jnp.broadcast_to(jnp.eye(mask.shape[-1], dtype=bool), (*mask.shape, mask.shape[-1]))
     return (eye & mask[..., None]).astype(dtype)
 
 
@@ -105,11 +69,19 @@ def weighted_sum(w: Float[Array, "m"], x: Float[Array, "m d k"]) -> Float[Array,
 def silence(
     x: Float[Array, "m d k"], absent: Bool[Array, "m"], instead: Float[Array, "d k"]
 ) -> Float[Array, "m d k"]:
-    """`x` with some of its matrices replaced: 0 · NaN is NaN, so a weight of zero is not enough."""
+    """`x` with absent matrices replaced. A weight of 0 is not enough, because 0 · NaN is NaN."""
     return jnp.where(absent[:, None, None], jnp.broadcast_to(instead, x.shape), x)
 
 
-# ---- The Karcher mean ---------------------------------------------------------------------------
+def karcher_mean(one: Callable[..., tuple[Array, ...]]) -> Callable[..., KarcherMean[Array]]:
+    """The mean of a batch of sets of points, from the function `one` for a single set."""
+
+    @functools.partial(jax.jit, static_argnums=2)
+    def mean(points: Array, w: Array, max_iterations: int) -> KarcherMean[Array]:
+        each = functools.partial(one, max_iterations=max_iterations)
+        return KarcherMean(*jnp.vectorize(each, signature="(m,d,k),(m)->(d,k),(),(),()")(points, w))
+
+    return mean
 
 
 def descend(
@@ -118,19 +90,20 @@ def descend(
     start: Array,
     max_iterations: int,
 ) -> tuple[Array, Array, Array, Array]:
-    """Steepest descent by steps of Barzilai and Borwein: the point and the rest of `KarcherMean`.
+    """Steepest descent with Barzilai–Borwein steps: the fields of a `KarcherMean`.
 
     - `look(point)` returns T = Σ wᵢ Log(Kᵢ), the direction of descent; a safe step, which shortens
-      T near the mean; and the longest to be tried.
-    - `move(point, T, step)` returns the point reached, and T carried along to it.
+      T near the mean; and the longest step allowed.
+    - `move(point, T, step)` returns the new point, and T transported to it.
 
-    The next step is step·⟨T, T⟩/⟨T, T − T'⟩, the inverse of the curvature along the last one: on
-    average it outruns the best constant step, but not at every point. Unless it set a new record,
-    the safe step is taken instead. The point of the record is the answer.
+    The next step is step·⟨T, T⟩/⟨T, T − T'⟩, the inverse of the curvature along the last one. On
+    average it is faster than the best constant step, but not at every point. Unless the residual
+    was the smallest so far, the safe step is taken instead. The result is the point of the smallest
+    residual.
 
-    A residual ‖T‖ ≤ d·√eps leaves the sum of squares within d²·eps of its minimum; from there on,
-    four points in a row without a record are rounding, and twenty are wherever they occur. NaN ends
-    the loop at once.
+    A residual ‖T‖ ≤ d·√eps leaves the sum of squares within d²·eps of its minimum. Below it the
+    loop ends after four points without improvement, which are rounding; above it after twenty. NaN
+    ends the loop at once.
 
     **Reference** B. Iannazzo, M. Porcelli, *The Riemannian Barzilai–Borwein method with nonmonotone
     line search and the matrix geometric mean computation*, IMA J. Numer. Anal. 38 (2018).
@@ -138,43 +111,29 @@ def descend(
     tolerance = start.shape[-2] * math.sqrt(eps(start.dtype))
 
     def unfinished(state):
-        now, best, without, iterations = state
-        patience = jnp.where(best.residual <= tolerance, 4, 20)
-        ended = (without >= patience) | (now.residual == 0) | jnp.isnan(now.residual)
+        (*_, residual), (_, least), without, iterations = state
+        patience = jnp.where(least <= tolerance, 4, 20)
+        ended = (without >= patience) | (residual == 0) | jnp.isnan(residual)
         return (iterations < max_iterations) & ~ended
 
     def advance(state):
-        now, best, without, iterations = state
-        point, carried = move(now.point, now.tangent, now.step)
+        (point, tangent, step, _), (best, least), without, iterations = state
+        point, carried = move(point, tangent, step)
         tangent, safe, longest = look(point)
         residual = norm(tangent)
         curvature = jnp.sum(carried * (carried - tangent)) / jnp.sum(carried * carried)
-        bold = jnp.where(curvature * longest > now.step, now.step / curvature, longest)
-        improved = ~(residual >= best.residual)  # NaN too: it is to be seen
+        bold = jnp.where(curvature * longest > step, step / curvature, longest)
+        improved = ~(residual >= least)  # true for NaN, which must be seen
         step = jnp.where(improved, jnp.clip(bold, 0.5 * safe, longest), safe)
-        record = _Record(
-            jnp.where(improved, point, best.point), jnp.minimum(residual, best.residual)
-        )
+        record = jnp.where(improved, point, best), jnp.minimum(residual, least)
         without = jnp.where(improved, 0, without + 1)
-        return _Place(point, tangent, step, residual), record, without, iterations + 1
+        return (point, tangent, step, residual), record, without, iterations + 1
 
     tangent, safe, _ = look(start)
     zero, residual = jnp.zeros((), jnp.int32), norm(tangent)
-    state = (_Place(start, tangent, safe, residual), _Record(start, residual), zero, zero)
-    _, best, _, iterations = lax.while_loop(unfinished, advance, state)
-    return best.point, best.residual <= tolerance, iterations, best.residual
-
-
-class _Place(NamedTuple):
-    point: Array
-    tangent: Array
-    step: Array
-    residual: Array
-
-
-class _Record(NamedTuple):
-    point: Array
-    residual: Array
+    state = (start, tangent, safe, residual), (start, residual), zero, zero
+    _, (best, least), _, iterations = lax.while_loop(unfinished, advance, state)
+    return best, least <= tolerance, iterations, least
 
 
 def implicit_zero(field: Callable[[Array], Array], zero: Array) -> Array:
@@ -184,7 +143,7 @@ def implicit_zero(field: Callable[[Array], Array], zero: Array) -> Array:
     """
 
     def solve(jacobian, y):
-        # `cg` alone cannot be transposed here: it ties its start to its right-hand side.
+        # JAX cannot transpose `cg` alone here: its start depends on its right-hand side.
         return lax.custom_linear_solve(jacobian, y, _conjugate_gradients, symmetric=True)
 
     return lax.custom_root(field, zero, lambda f, x: x, solve)
@@ -194,8 +153,8 @@ def _conjugate_gradients(matvec: Callable[[Array], Array], b: Array) -> Array:
     """`cg` to rounding: n steps leave 2 exp(−2n/√κ) of the error.
 
     The SPD Hessian has κ ≤ log(1/eps) for all matrices that a dtype can hold; that of subspaces
-    exceeds it only at the edge of the ball in which their mean is unique. That bounds n, should
-    rounding in `matvec` keep the residual from falling as far as it is asked to.
+    exceeds it only at the edge of the ball in which their mean is unique. This bounds n if rounding
+    in `matvec` keeps the residual above the tolerance.
     """
     tolerance = eps(b.dtype)
     steps = math.ceil(0.5 * math.sqrt(-math.log(tolerance)) * math.log(2 / tolerance))

@@ -1,22 +1,23 @@
 """The Grassmann manifold: k-dimensional subspaces of ℝᵈ, as orthonormal bases `(..., d, k)`.
 
 A subspace has many bases. The formulas of the literature choose among them by a singular value
-decomposition, which has no derivative where principal angles coincide. Here the second basis is
-turned towards the first by a polar factor, and what is left is functions of a symmetric matrix:
+decomposition, which has no derivative where principal angles coincide. Here a polar factor turns
+the second basis towards the first, and functions of a symmetric matrix do the rest:
 
     H = G₂ Qᵀ,  Q = polar(G₁ᵀ G₂),   D = H − G₁,   U = ¼ DᵀD = sin²(½Θ),   G₁ᵀ H = cos Θ = I − 2U.
 
-U is accurate for tiny angles, where the arc cosine of G₁ᵀG₂ has lost half of its digits, and all
-functions of the angles below are analytic in U at U = 0: the literature's pseudo-inverse of sin Θ
-is there for the singular vectors' sake only.
+U is accurate for tiny angles, where the arc cosine of G₁ᵀG₂ has lost half of its digits. All
+functions of the angles below are analytic in U at U = 0; the literature needs a pseudo-inverse of
+sin Θ only for its singular vectors.
 
-All functions are batched with batch axes that broadcast, keep the dtype (float32 or float64) and
-have exact derivatives in both modes, at equal and at zero angles too, along feasible directions:
-those that keep the bases orthonormal. Orthonormality itself is not checked. At a principal angle
-of π/2 the shortest curve is not unique; one of them is taken. Non-finite entries give NaN.
+All functions are batched with batch axes that broadcast, and keep the dtype (float32 or float64).
+They have exact derivatives in both modes, also at equal and at zero angles, along feasible
+directions: those that keep the bases orthonormal. Orthonormality itself is not checked. At a
+principal angle of π/2 the shortest curve is not unique, and one of them is taken. Non-finite
+entries give NaN.
 
-Trailing columns of zeros are absent ones, so that a smaller subspace keeps the shape `(..., d, k)`;
-they stay zero. Bases that meet must have the same columns absent.
+Trailing columns of zeros are absent, so that a smaller subspace keeps the shape `(..., d, k)`; they
+stay zero. Two bases in one call must have the same columns absent.
 """
 
 import functools
@@ -32,8 +33,11 @@ from jaxfs._numerics import congruence, eps, matmul
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common
 from jaxfs.geometry._common import KarcherMean
-from jaxfs.linalg import _frechet, _lapack, eigh, polar
+from jaxfs.linalg import _frechet, _lapack
 from jaxfs.linalg._frechet import SpectralFunction, singular_values
+from jaxfs.linalg._matrix_functions import polar_factor
+
+__all__ = ["KarcherMean", "distance", "exp", "geodesic", "log", "mean", "principal_angles"]
 
 
 def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
@@ -43,11 +47,11 @@ def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
 
     - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
 
-    **Numerics** cosines are the singular values of G₁ᵀG₂, sines those of (I − G₁G₁ᵀ)G₂; each angle
-    is taken from the one that determines it well, so tiny ones are as accurate as large ones.
+    **Numerics** cosines are the singular values of G₁ᵀG₂, sines those of (I − G₁G₁ᵀ)G₂. Each angle
+    is computed from the one that determines it well, so tiny angles are as accurate as large ones.
 
-    **Derivatives** the first, of each angle where it is simple and not 0 or π/2; for others see
-    `distance`.
+    **Derivatives** of first order, for angles that are simple and not 0 or π/2; `distance` has them
+    at all angles.
 
     **Reference** Å. Björck, G. Golub, *Numerical methods for computing angles between linear
     subspaces*, Math. Comp. 27 (1973).
@@ -57,14 +61,13 @@ def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
     [0.0, 1.5708]
     """
     g1, g2 = _same_shape(g1=g1, g2=g2)
-    c, finite = _common.finite_or_zero(matmul(g1.mT, g2))
-    across = jnp.where(finite, g2 - matmul(g1, c), 0.0)
-    cosine, sine = singular_values(c), singular_values(across)[..., ::-1]
+    c = matmul(g1.mT, g2)
+    cosine, sine = singular_values(c), singular_values(g2 - matmul(g1, c))[..., ::-1]
     wide = cosine * cosine < 0.5
     # The branch not taken must stay away from 1, where the inverse functions have no derivative.
     from_cosine = jnp.arccos(jnp.where(wide, cosine, jnp.zeros_like(cosine)))
     from_sine = jnp.arcsin(jnp.where(wide, jnp.zeros_like(sine), sine))
-    return jnp.where(finite[..., 0], jnp.where(wide, from_cosine, from_sine), jnp.nan)
+    return jnp.where(wide, from_cosine, from_sine)
 
 
 def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
@@ -74,10 +77,10 @@ def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
 
     - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
 
-    **Numerics** distances ≤ 2(d + k)·eps, which is what rounding leaves of 0, are 0.
+    **Numerics** distances ≤ 2(d + k)·eps, the rounding error at 0, are 0.
 
     **Derivatives** in `g1` and `g2`, right at equal angles. At equal subspaces, where the distance
-    has a kink, they are 0 (to first order right for its square, too).
+    has a kink, they are 0, which is also right to first order for its square.
 
     >>> import jax.numpy as jnp
     >>> round(float(distance(jnp.eye(3)[:, :2], jnp.eye(3)[:, 1:])), 4)
@@ -88,7 +91,7 @@ def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
 
 
 def geodesic(g1: ArrayLike, g2: ArrayLike, t: Scalar | ArrayLike) -> Float[Array, "*b d k"]:
-    """The point at `t` on the shortest curve from `g1` (t = 0) to the subspace of `g2` (t = 1).
+    """The point at `t` of the geodesic from `g1` (t = 0) to the subspace of `g2` (t = 1).
 
     G₁ cos(tΘ) + X sin(tΘ), with X sin Θ = H − G₁ cos Θ the part of H orthogonal to G₁.
 
@@ -97,8 +100,8 @@ def geodesic(g1: ArrayLike, g2: ArrayLike, t: Scalar | ArrayLike) -> Float[Array
     - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
     - `t`: in [0, 1]: a number, or an array that broadcasts with the batch axes. May be traced.
 
-    **Returns** an orthonormal basis: `g1` itself at t = 0, and H = g2 Qᵀ, which spans what `g2`
-    spans, at t = 1. It is the basis of the paper's formula without the rotation O₁ in the span.
+    **Returns** an orthonormal basis: `g1` itself at t = 0, and H = g2 Qᵀ, which has the span of
+    `g2`, at t = 1. It is the basis of the paper's formula without the rotation O₁ in the span.
 
     **Derivatives** in `g1`, `g2` and `t`, to second order.
 
@@ -109,15 +112,15 @@ def geodesic(g1: ArrayLike, g2: ArrayLike, t: Scalar | ArrayLike) -> Float[Array
     >>> geodesic(jnp.eye(2)[:, :1], jnp.eye(2)[:, 1:], 0.5).round(4).tolist()
     [[0.7071...], [0.7071...]]
     """
-    t, g1, g2 = _common.along(t, *_same_shape(g1=g1, g2=g2))
-    x, u = _offset(g1, matmul(g2, rotation(g1, g2).mT))
-    w, v = eigh(u)
+    t, g1, g2 = _checks.along(t, *_same_shape(g1=g1, g2=g2))
+    x, u = _offset(g1, g2)
+    w, v = _lapack.eigh(u)
     cosine, sine = (_frechet.apply(f, u, w, v, t) for f in (_COS_T, _SIN_T))
     return matmul(g1, cosine) + matmul(x, sine)
 
 
 def exp(g: ArrayLike, delta: ArrayLike) -> Float[Array, "*b d k"]:
-    """The point reached from `g` in unit time by the geodesic that sets out along `delta`.
+    """The point reached from `g` in unit time along the geodesic with initial velocity `delta`.
 
     G cos √S + Δ S^-½ sin √S,  S = ΔᵀΔ.
 
@@ -128,12 +131,15 @@ def exp(g: ArrayLike, delta: ArrayLike) -> Float[Array, "*b d k"]:
 
     **Returns** an orthonormal basis `(..., d, k)`.
 
-    **Derivatives** in `g` and `delta`, to second order, with relative error eps·cosh ‖Δ‖₂. (Curves
-    are the shortest ones for ‖Δ‖₂ ≤ π/2 only, where this is 2.5 eps.)
+    **Derivatives** in `g` and `delta`, to second order, with relative error eps·cosh ‖Δ‖₂. (The
+    geodesic is shortest only for ‖Δ‖₂ ≤ π/2, where this is 2.5 eps.)
     """
-    g, delta = _same_shape(g=g, delta=delta)
+    return _exp(*_same_shape(g=g, delta=delta))
+
+
+def _exp(g: Float[Array, "*b d k"], delta: Float[Array, "*b d k"]) -> Float[Array, "*b d k"]:
     s = matmul(delta.mT, delta)
-    w, v = eigh(s)
+    w, v = _lapack.eigh(s)
     w = jnp.maximum(w, 0)  # a Gram matrix; NaN stays NaN
     cosine, sinc = (_frechet.apply(f, s, w, v, None) for f in (_COS_ROOT, _SINC_ROOT))
     return matmul(g, cosine) + matmul(delta, sinc)
@@ -148,8 +154,8 @@ def log(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b d k"]:
 
     - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
 
-    **Returns** Δ `(..., d, k)` with g1ᵀ Δ = 0 and exp(g1, Δ) = g2 Qᵀ. It does not depend on which
-    basis `g2` is.
+    **Returns** Δ `(..., d, k)` with g1ᵀ Δ = 0 and exp(g1, Δ) = g2 Qᵀ. It depends on the span of
+    `g2` alone, not on its basis.
 
     **Derivatives** in `g1` and `g2`, to second order.
 
@@ -162,21 +168,21 @@ def log(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b d k"]:
 
 def mean(
     bases: ArrayLike, weights: ArrayLike | None = None, *, max_iterations: int = 200
-) -> KarcherMean:
+) -> KarcherMean[Array]:
     """The subspace that minimises Σ wᵢ distance(M, Gᵢ)²: the zero of Σ wᵢ log(M, Gᵢ).
 
     **Arguments**
 
     - `bases`: the Gᵢ, `(..., m, d, k)`, orthonormal columns.
-    - `weights`: `(m,)`, nonnegative, divided here by their sum; all equal by default. A basis of
-      weight zero is as if absent, whatever it holds.
+    - `weights`: `(m,)`, nonnegative, normalised to sum 1; equal by default. A basis of weight zero
+      is ignored, whatever it holds.
     - `max_iterations`: static.
 
     **Returns** a `KarcherMean`: `mean` `(..., d, k)`; the rest `(...)`.
 
-    **Numerics** M ← exp(M, θ Σ wᵢ log(M, Gᵢ)) with the step θ of Barzilai and Borwein, guarded by
-    θ = 1, from the leading left singular vectors of [√wᵢ Gᵢ].
-    The minimum is unique if all Gᵢ lie within π/4 of one subspace; otherwise a local one is found.
+    **Numerics** M ← exp(M, θ Σ wᵢ log(M, Gᵢ)) with the step θ of Barzilai and Borwein, safeguarded
+    by θ = 1, from the leading left singular vectors of [√wᵢ Gᵢ]. The minimum is unique if all Gᵢ
+    lie within π/4 of one subspace; otherwise the result is a local minimum.
 
     **Derivatives** in `bases` and `weights`, to second order, by the implicit function theorem, for
     any function of the subspace: the basis moves without turning inside its span. The sum of
@@ -199,15 +205,12 @@ def mean(
     return _mean(bases, _common.mean_weights(weights, bases), max_iterations)
 
 
-# ---- Pairs of bases -----------------------------------------------------------------------------
-
-
 def _same_shape(**bases: ArrayLike) -> tuple[Array, ...]:
     arrays = [_checks.matrices(x, name) for name, x in bases.items()]
     for name, x in zip(bases, arrays, strict=True):
         if x.shape[-2] < x.shape[-1]:
             raise _checks.fail(name, "of shape (..., d, k) with d ≥ k", f"shape {x.shape}")
-    return _common.broadcast(" and ".join(bases), *arrays)
+    return _checks.broadcast(" and ".join(bases), *arrays)
 
 
 def present(g: Float[Array, "*b d k"]) -> Bool[Array, "*b k"]:
@@ -221,21 +224,19 @@ def rotation(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Ar
     Columns absent from both stay where they are.
     """
     absent = ~(present(g1) | present(g2))
-    c = matmul(g1.mT, g2) + _common.identity_on(absent, g1.dtype)
-    c, finite = _common.finite_or_zero(c)
-    return jnp.where(finite, polar(c), jnp.nan)
+    return polar_factor(matmul(g1.mT, g2) + _common.identity_on(absent, g1.dtype))
 
 
-def _offset(g1: Float[Array, "*b d k"], h: Float[Array, "*b d k"]):
-    """X sin Θ and U = sin²(½Θ) of a basis and another that is turned towards it."""
-    d = h - g1
+def _offset(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]):
+    """X sin Θ and U = sin²(½Θ), Θ the principal angles."""
+    d = matmul(g2, rotation(g1, g2).mT) - g1
     u = 0.25 * matmul(d.mT, d)
     return d + 2 * matmul(g1, u), u
 
 
 def _log(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Array, "*b d k"]:
-    x, u = _offset(g1, matmul(g2, rotation(g1, g2).mT))
-    return matmul(x, _frechet.apply(_ANGLE_OVER_SINE, u, *eigh(u), None))
+    x, u = _offset(g1, g2)
+    return matmul(x, _frechet.matrix_function(_ANGLE_OVER_SINE, u))
 
 
 # ---- Functions of the angles --------------------------------------------------------------------
@@ -245,8 +246,8 @@ def _log(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Array,
 def _series(ratio: Callable[..., Array], t: Array | None, *nodes: Array) -> Array:
     """The divided difference over `nodes` of F(x) = 1 + r₀x (1 + r₁x (1 + …)), r_n = ratio(n, t).
 
-    By Horner's rule, (x f)[x₀ … x_j] = x_j f[x₀ … x_j] + f[x₀ … x_{j−1}], without a quotient: equal
-    nodes are like any others. For |x| ≤ ½ and |r_n| ≤ 1 each term gains a bit.
+    Horner's rule, (x f)[x₀ … x_j] = x_j f[x₀ … x_j] + f[x₀ … x_{j−1}], has no quotient, so that
+    equal nodes need no special case. For |x| ≤ ½ and |r_n| ≤ 1 each term adds a bit.
     """
     nodes = tuple(jnp.broadcast_arrays(*nodes))
     dtype = nodes[0].dtype
@@ -265,7 +266,7 @@ def _series(ratio: Callable[..., Array], t: Array | None, *nodes: Array) -> Arra
 def _from_series(
     ratio: Callable[..., Array], factor: Callable[..., Array | float] = lambda t: 1.0
 ) -> SpectralFunction:
-    """factor(t) · F with its divided differences."""
+    """factor(t) · F with its divided differences, F as in `_series`."""
 
     def divided_difference(*nodes_and_t):
         *nodes, t = nodes_and_t
@@ -279,7 +280,7 @@ def _from_series(
 _COS_T = _from_series(lambda n, t: (n * n - t * t) / ((n + 0.5) * (n + 1)))
 _SIN_T = _from_series(lambda n, t: ((n + 1) ** 2 - t * t) / ((n + 1.5) * (n + 1)), lambda t: t)
 _ANGLE_OVER_SINE = _from_series(lambda n, t: (n + 1) / (n + 1.5))
-# The series of cos √s and sin √s / √s cancel for large s: they serve the derivatives only.
+# The series of cos √s and sin √s / √s cancel for large s: only derivatives use them.
 _COS_ROOT = _from_series(lambda n, t: -0.25 / ((n + 0.5) * (n + 1)))._replace(
     value=lambda w, t: jnp.cos(jnp.sqrt(w))
 )
@@ -291,13 +292,8 @@ _SINC_ROOT = _from_series(lambda n, t: -0.25 / ((n + 1.5) * (n + 1)))._replace(
 # ---- The Karcher mean ---------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames="max_iterations")
-def _mean(bases: Array, w: Array, max_iterations: int) -> KarcherMean:
-    one = functools.partial(_mean_of_one, max_iterations=max_iterations)
-    return KarcherMean(*jnp.vectorize(one, signature="(m,d,k),(m)->(d,k),(),(),()")(bases, w))
-
-
-def _mean_of_one(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int):
+@_common.karcher_mean
+def _mean(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int):
     """The fixed point M, as a constant; around it exp(M, Δ) with the root Δ = 0."""
     g0, w0 = lax.stop_gradient((g, w))
     heaviest = g0[jnp.argmax(w0)]
@@ -312,18 +308,19 @@ def _mean_of_one(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iteratio
     def horizontal(delta):
         return jnp.where(present(m)[None], delta - matmul(m, matmul(m.mT, delta)), 0.0)
 
-    def gradient(delta):  # of ½ Σ wᵢ dist², and the identity on what is not tangent at M
+    def gradient(delta):  # of ½ Σ wᵢ dist²; the identity on the part not tangent at M
         tangent = horizontal(delta)
-        descent = _common.weighted_sum(w, _logs(exp(m, tangent), g))
+        descent = _common.weighted_sum(w, _logs(_exp(m, tangent), g))
         return delta - tangent - horizontal(descent)
 
-    return exp(m, horizontal(_common.implicit_zero(gradient, jnp.zeros_like(m)))), *report
+    return _exp(m, horizontal(_common.implicit_zero(gradient, jnp.zeros_like(m)))), *report
 
 
 def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]):
-    """Σ wᵢ log(M, Gᵢ), and steps: 1 is safe, since positive curvature keeps the Hessian below 1.
+    """Σ wᵢ log(M, Gᵢ), the safe step 1, and the longest step.
 
-    It has no positive lower bound; the longest step reaches a unit distance, or 100 near the mean.
+    The step 1 is safe because positive curvature keeps the Hessian below 1. The Hessian has no
+    positive lower bound; the longest step moves by a unit distance, and is 100 near the mean.
     """
     delta = _common.weighted_sum(w, _logs(m, g))
     longest = 1 / jnp.maximum(_common.norm(delta), 0.01)
@@ -331,9 +328,9 @@ def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]
 
 
 def _move(m: Float[Array, "d k"], delta: Float[Array, "d k"], step: Float[Array, ""]):
-    """The point of the geodesic along Δ, and Δ carried there: its velocity."""
+    """The point of the geodesic along Δ, and Δ transported to it: the velocity there."""
     s = matmul(delta.mT, delta)
-    w, v = eigh(s)
+    w, v = _lapack.eigh(s)
     w = jnp.maximum(w, 0)
     cosine, sinc = (congruence(v, f.value(step**2 * w, None)) for f in (_COS_ROOT, _SINC_ROOT))
     there = matmul(m, cosine) + step * matmul(delta, sinc)
@@ -348,6 +345,5 @@ def _chordal_mean(g: Float[Array, "m d k"], w: Float[Array, "m"]) -> Float[Array
     """The k leading eigenvectors of Σ wᵢ GᵢGᵢᵀ, from the thin matrix [√wᵢ Gᵢ]."""
     _, d, k = g.shape
     stacked = jnp.permute_dims(jnp.sqrt(w)[:, None, None] * g, (1, 0, 2)).reshape(d, -1)
-    stacked, finite = _common.finite_or_zero(stacked)
-    u = _lapack.svd(stacked)[0]
-    return jnp.where(finite, u[:, :k], jnp.nan)
+    u, s, _ = _lapack.svd(stacked)
+    return jnp.where(jnp.isnan(s[0]), jnp.nan, u[:, :k])

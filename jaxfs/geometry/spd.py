@@ -1,17 +1,17 @@
 """Symmetric positive definite matrices, with the affine-invariant or the log-Euclidean metric.
 
-The affine-invariant formulas are written with a square root of the first matrix. Any factor
-a = L Lᵀ gives the same result, and Cholesky's is the cheapest and the most accurate:
+The affine-invariant formulas are usually written with a square root of the first matrix. Any factor
+a = L Lᵀ gives the same result, and the Cholesky factor is the cheapest and the most accurate:
 
     C = L⁻¹ b L⁻ᵀ,   geodesic = L Cᵗ Lᵀ,   log = L log(C) Lᵀ,   exp = L exp(L⁻¹ s L⁻ᵀ) Lᵀ.
 
-The log-Euclidean metric is flat: it is the Euclidean one in the coordinates log a. Its tangent
-vectors are carried to and from those coordinates by the derivative of the matrix logarithm.
+The log-Euclidean metric is flat: it is the Euclidean metric in the coordinates log a. The
+derivative of the matrix logarithm maps tangent vectors to and from those coordinates.
 
-All functions are batched, `(..., d, d)`, with batch axes that broadcast; keep the dtype (float32 or
-float64); symmetrise their input; and have exact derivatives in both modes, at equal eigenvalues
-too. A matrix with a non-finite entry, or one that is not positive definite, gives NaN throughout.
-Relative errors grow like eps times the condition numbers.
+All functions are batched, `(..., d, d)`, with batch axes that broadcast. They keep the dtype
+(float32 or float64), symmetrise their input, and have exact derivatives in both modes, also at
+equal eigenvalues. A matrix with a non-finite entry, or one that is not positive definite, gives NaN
+throughout. Relative errors grow like eps times the condition numbers.
 """
 
 import functools
@@ -26,11 +26,16 @@ from jaxfs._numerics import congruence, eps, matmul, sinhc, symmetrize
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common
 from jaxfs.geometry._common import KarcherMean
-from jaxfs.linalg import _frechet, _lapack, eigh, expm, logm
+from jaxfs.linalg import _frechet, _lapack
 from jaxfs.linalg._divided_differences import EXP, HALF_WAY, LOG, POWER
 from jaxfs.linalg._lapack import solve_triangular
 
+__all__ = ["KarcherMean", "difference", "distance", "exp", "geodesic", "inner", "log", "mean"]
+
 METRICS = ("affine", "logeuclid")
+
+_expm = functools.partial(_frechet.matrix_function, EXP)
+_logm = functools.partial(_frechet.matrix_function, LOG)
 
 
 def inner(
@@ -58,7 +63,7 @@ def inner(
         chol = _cholesky(a)
         s1, s2 = _whiten(chol, s1), _whiten(chol, s2)
     else:
-        s1, s2 = _derivative(logm, a, s1), _derivative(logm, a, s2)
+        s1, s2 = _derivative(_logm, a, s1), _derivative(_logm, a, s2)
     return jnp.sum(s1 * s2, axis=(-2, -1))
 
 
@@ -72,15 +77,15 @@ def distance(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Arr
     - `a`, `b`: `(..., d, d)`, positive definite.
     - `metric`: `"affine"` or `"logeuclid"`.
 
-    **Derivatives** in `a` and `b`. At a = b, where the distance has a kink, they are 0 (to first
-    order right for its square, too).
+    **Derivatives** in `a` and `b`. At a = b, where the distance has a kink, they are 0, which is
+    also right to first order for its square.
 
     >>> import jax.numpy as jnp
     >>> round(float(distance(jnp.eye(4), jnp.e * jnp.eye(4))), 4)
     2.0
     """
     a, b = _same_size(a=a, b=b)
-    difference = logm(_whiten(_cholesky(a), b)) if _affine(metric) else logm(a) - logm(b)
+    difference = _logm(_whiten(_cholesky(a), b)) if _affine(metric) else _logm(a) - _logm(b)
     different = jnp.any(a != b, axis=(-2, -1), keepdims=True)
     return _common.norm(jnp.where(different, difference, 0 * lax.stop_gradient(difference)))
 
@@ -88,7 +93,7 @@ def distance(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Arr
 def geodesic(
     a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike, *, metric: str = "affine"
 ) -> Float[Array, "*b d d"]:
-    """The point at `t` on the shortest curve from `a` (t = 0) to `b` (t = 1).
+    """The point at `t` of the geodesic from `a` (t = 0) to `b` (t = 1).
 
     Affine: L (L⁻¹ b L⁻ᵀ)ᵗ Lᵀ, a = L Lᵀ. Log-Euclidean: exp((1 − t) log a + t log b).
 
@@ -106,16 +111,16 @@ def geodesic(
     >>> geodesic(jnp.eye(2), 4 * jnp.eye(2), 0.5).round(4).tolist()
     [[2.0, 0.0], [0.0, 2.0]]
     """
-    t, a, b = _common.along(t, *_same_size(a=a, b=b))
+    t, a, b = _checks.along(t, *_same_size(a=a, b=b))
     if _affine(metric):
         chol = _cholesky(a)
         return _unwhiten(POWER, chol, _whiten(chol, b), t, domain=lambda w: w > 0)
     t = t[..., None, None]
-    return expm((1 - t) * logm(a) + t * logm(b))
+    return _expm((1 - t) * _logm(a) + t * _logm(b))
 
 
 def exp(a: ArrayLike, s: ArrayLike, *, metric: str = "affine") -> Float[Array, "*b d d"]:
-    """The point reached from `a` in unit time by the geodesic that sets out along `s`.
+    """The point reached from `a` in unit time along the geodesic with initial velocity `s`.
 
     Affine: L exp(L⁻¹ s L⁻ᵀ) Lᵀ, a = L Lᵀ. Log-Euclidean: exp(log a + Dlog(a)[s]).
 
@@ -134,7 +139,7 @@ def exp(a: ArrayLike, s: ArrayLike, *, metric: str = "affine") -> Float[Array, "
     if _affine(metric):
         chol = _cholesky(a)
         return _unwhiten(EXP, chol, _whiten(chol, s))
-    return expm(logm(a) + _derivative(logm, a, s))
+    return _expm(_logm(a) + _derivative(_logm, a, s))
 
 
 def log(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Array, "*b d d"]:
@@ -159,16 +164,16 @@ def log(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Array, "
     if _affine(metric):
         chol = _cholesky(a)
         return _unwhiten(LOG, chol, _whiten(chol, b))
-    log_a = logm(a)
-    return _derivative(expm, log_a, logm(b) - log_a)
+    log_a = _logm(a)
+    return _derivative(_expm, log_a, _logm(b) - log_a)
 
 
 def difference(a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike = 0.5) -> Float[Array, "*b d d"]:
-    """Half the way from `b` to `a` as seen from the point M at `t` of their geodesic.
+    """The difference operator: half the logarithm from `b` to `a` at the point M of their geodesic.
 
     ½ (Log_M a − Log_M b) = R f(R⁻¹(a − b)R⁻ᵀ) Rᵀ, with a + b = R Rᵀ and
-    f(x) = ½ (1 + x)^{1−t} (1 − x)^t artanh x: one Cholesky factor and one `eigh`. At t = ½ it is
-    Log_M a = −Log_M b.
+    f(x) = ½ (1 + x)^{1−t} (1 − x)^t artanh x: one Cholesky factor and one `eigh`. M is the point at
+    `t`. At t = ½ the result is Log_M a = −Log_M b.
 
     **Arguments**
 
@@ -177,19 +182,19 @@ def difference(a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike = 0.5) -> Float
 
     **Returns** a symmetric matrix, tangent at M; `difference(b, a, 1 - t)` is its negative.
 
-    **Numerics** whitening by a + b, where `geodesic` and `log` whiten by a: the eigenvalues x of
-    the whitened difference stand for those of a⁻¹b, (1 − x)/(1 + x). `eigh` errs by eps times its
-    largest eigenvalue. Were they spread over [1/s, s], that would leave the smallest one with an
-    error of s² eps; x has s eps, and the same at both ends. On gene expression with s = 2000 this
-    is the difference between 5e-2 and 5e-5 of the top score of ManiFeSt in float32. The price is
-    that a and b must be of like scale, as kernels are. NaN where an |x| ≥ 1 − 4 eps: there one of
-    the two is not positive definite in its dtype.
+    **Numerics** this function whitens by a + b, whereas `geodesic` and `log` whiten by a. The
+    eigenvalues x of the whitened difference correspond to the eigenvalues (1 − x)/(1 + x) of a⁻¹b.
+    `eigh` errs by eps times its largest eigenvalue. If the eigenvalues of a⁻¹b spread over
+    [1/s, s], that is a relative error of s² eps in the smallest; with x it is s eps, and the same
+    at both ends. On gene expression with s = 2000 the errors in the top score of ManiFeSt in
+    float32 are 5e-2 and 5e-5. In return, a and b must be of similar scale, as kernels are. The
+    result is NaN if an |x| ≥ 1 − 4 eps: one of the two is then not positive definite in its dtype.
 
     **Derivatives** in `a`, `b` and `t`, to second order.
 
     **Reference** eq. (3) of ManiFeSt, t = ½.
     """
-    t, a, b = _common.along(t, *_same_size(a=a, b=b))
+    t, a, b = _checks.along(t, *_same_size(a=a, b=b))
     chol = _cholesky(a + b)
     margin = 4 * eps(chol.dtype)
     domain = lambda x: jnp.abs(x) < 1 - margin  # noqa: E731
@@ -202,7 +207,7 @@ def mean(
     *,
     metric: str = "affine",
     max_iterations: int | None = None,
-) -> KarcherMean:
+) -> KarcherMean[Array]:
     """The matrix M that minimises Σ wᵢ distance(M, Kᵢ)²: the geometric mean.
 
     Affine: the zero of Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ), M = L Lᵀ, by M ← L exp(θ Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ)) Lᵀ.
@@ -211,22 +216,22 @@ def mean(
     **Arguments**
 
     - `mats`: the Kᵢ, `(..., m, d, d)`, positive definite.
-    - `weights`: `(m,)`, nonnegative, divided here by their sum; all equal by default. A matrix of
-      weight zero is as if absent, whatever it holds.
+    - `weights`: `(m,)`, nonnegative, normalised to sum 1; equal by default. A matrix of weight zero
+      is ignored, whatever it holds.
     - `metric`: `"affine"` or `"logeuclid"`.
     - `max_iterations`: static, for `"affine"` only; 200 by default.
 
     **Returns** a `KarcherMean`: `mean` `(..., d, d)`; the rest `(...)`.
 
-    **Numerics** the step θ is that of Barzilai and Borwein, guarded by θ = 2/(1 + β) with
-    β = Σ wᵢ ½ℓᵢ coth(½ℓᵢ), ℓᵢ the logarithm of the condition number of L⁻¹ Kᵢ L⁻ᵀ: the Hessian's
-    spectrum lies in [1, β], which makes this the best constant step, while θ = 1 diverges for
-    matrices that are far apart. The start is the log-Euclidean mean, which is already the answer
-    when the matrices commute.
+    **Numerics** the step θ is that of Barzilai and Borwein, safeguarded by θ = 2/(1 + β) with
+    β = Σ wᵢ ½ℓᵢ coth(½ℓᵢ), ℓᵢ the logarithm of the condition number of L⁻¹ Kᵢ L⁻ᵀ. The spectrum of
+    the Hessian lies in [1, β], so that this is the best constant step; θ = 1 diverges for matrices
+    that are far apart. The start is the log-Euclidean mean, which is the solution if the matrices
+    commute.
 
     **Derivatives** in `mats` and `weights`, to second order, by the implicit function theorem: the
     loop is neither unrolled nor stored. In the weight of an absent matrix that is not positive
-    definite: 0.
+    definite the derivative is 0.
 
     **Cost** one `eigh` of each matrix per iteration; the number of iterations grows with β only.
 
@@ -252,23 +257,17 @@ def mean(
     return KarcherMean(m, exact == 0, jnp.zeros(exact.shape, jnp.int32), exact)
 
 
-# ---- Arguments ----------------------------------------------------------------------------------
-
-
 def _same_size(**matrices: ArrayLike) -> tuple[Array, ...]:
     arrays = [_checks.square(x, name) for name, x in matrices.items()]
-    return tuple(map(symmetrize, _common.broadcast(" and ".join(matrices), *arrays)))
+    return tuple(map(symmetrize, _checks.broadcast(" and ".join(matrices), *arrays)))
 
 
 def _affine(metric: str) -> bool:
     return _checks.option(metric, "metric", METRICS) == "affine"
 
 
-# ---- Whitening, and functions of whitened matrices ----------------------------------------------
-
-
 def _cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """L with L Lᵀ = a, NaN throughout unless `a` is positive definite and finite."""
+    """L with L Lᵀ = a; all NaN unless `a` is positive definite and finite."""
     chol = _lapack.cholesky(a)
     return jnp.where(jnp.all(jnp.isfinite(chol), axis=(-2, -1), keepdims=True), chol, jnp.nan)
 
@@ -281,9 +280,9 @@ def _whiten(chol: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Ar
 def _unwhiten(fun, chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"], t=None, domain=None):
     """L f(c) Lᵀ for symmetric `c`; NaN unless all eigenvalues of `c` are in the domain.
 
-    Powers let singular matrices through, geodesics must not.
+    The domain excludes singular matrices from geodesics, which powers would accept.
     """
-    w, v = eigh(c)
+    w, v = _lapack.eigh(c)
     if domain is not None:
         w = jnp.where(jnp.all(domain(w), axis=-1, keepdims=True), w, jnp.nan)
     return symmetrize(_frechet.apply_congruence(fun, chol, c, w, v, t))
@@ -301,19 +300,14 @@ def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Floa
 @functools.partial(jnp.vectorize, signature="(m,d,d),(m)->(d,d)")
 def _logeuclid_mean(k: Float[Array, "m d d"], w: Float[Array, "m"]) -> Float[Array, "d d"]:
     unusable = (w == 0) & ~_is_definite(k)
-    logs = logm(_common.silence(k, unusable, jnp.eye(k.shape[-1], dtype=k.dtype)))
-    # At the mean itself an absent matrix leaves no trace in the derivative in its weight, either.
+    logs = _logm(_common.silence(k, unusable, jnp.eye(k.shape[-1], dtype=k.dtype)))
+    # An absent matrix at the mean does not change the derivative in its weight, either.
     logs = _common.silence(logs, unusable, lax.stop_gradient(_common.weighted_sum(w, logs)))
-    return expm(_common.weighted_sum(w, logs))
+    return _expm(_common.weighted_sum(w, logs))
 
 
-@functools.partial(jax.jit, static_argnames="max_iterations")
-def _affine_mean(mats: Array, w: Array, max_iterations: int) -> KarcherMean:
-    one = functools.partial(_affine_mean_of_one, max_iterations=max_iterations)
-    return KarcherMean(*jnp.vectorize(one, signature="(m,d,d),(m)->(d,d),(),(),()")(mats, w))
-
-
-def _affine_mean_of_one(k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_iterations: int):
+@_common.karcher_mean
+def _affine_mean(k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_iterations: int):
     """The fixed point L Lᵀ, as a constant; around it M = L exp(S) Lᵀ with the root S = 0."""
     k0, w0 = lax.stop_gradient((k, w))
     k0 = _common.silence(k0, w0 == 0, jnp.eye(k.shape[-1], dtype=k.dtype))
@@ -321,23 +315,23 @@ def _affine_mean_of_one(k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_i
     look = functools.partial(_affine_look, k=k0, w=w0)
     chol, *report = _common.descend(look, _affine_move, start, max_iterations)
 
-    # What is absent but definite stays: the derivative in its weight is not zero.
+    # Absent matrices that are definite stay: the derivative in their weight is not zero.
     chol_all = jnp.broadcast_to(chol, k.shape)
     unusable = (w == 0) & ~_is_definite(_whiten(chol_all, k))
     c = _whiten(chol_all, _common.silence(k, unusable, matmul(chol, chol.mT)))
 
-    def gradient(s):  # of ½ Σ wᵢ dist², and the identity on what is not symmetric
+    def gradient(s):  # of ½ Σ wᵢ dist²; the identity on the antisymmetric part
         symmetric = symmetrize(s)
-        e = expm(-0.5 * symmetric)
-        return s - symmetric - symmetrize(_common.weighted_sum(w, logm(matmul(e, matmul(c, e)))))
+        e = _expm(-0.5 * symmetric)
+        return s - symmetric - symmetrize(_common.weighted_sum(w, _logm(matmul(e, matmul(c, e)))))
 
     s = _common.implicit_zero(gradient, jnp.zeros_like(chol))
     return _unwhiten(EXP, chol, s), *report
 
 
 def _affine_look(chol: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[Array, "m"]):
-    """At M = L Lᵀ: S = Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ), and steps for a Hessian whose spectrum is [1, β]."""
-    lam, v = eigh(_whiten(jnp.broadcast_to(chol, k.shape), k))
+    """S = Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ) at M = L Lᵀ, and steps for a Hessian with spectrum in [1, β]."""
+    lam, v = _lapack.eigh(_whiten(jnp.broadcast_to(chol, k.shape), k))
     s = _common.weighted_sum(w, congruence(v, jnp.log(lam)))
     half_ell = 0.5 * jnp.log(lam[:, -1] / lam[:, 0])
     beta = jnp.sum(w * jnp.cosh(half_ell) / sinhc(half_ell))  # x coth x, and 1 at 0
@@ -345,11 +339,12 @@ def _affine_look(chol: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[A
 
 
 def _affine_move(chol: Float[Array, "d d"], s: Float[Array, "d d"], step: Float[Array, ""]):
-    """L' with L'L'ᵀ = L exp(θS) Lᵀ; S, which keeps its coordinates in the frame L exp(½θS), in L'.
+    """L' with L'L'ᵀ = L exp(θS) Lᵀ, and S transported to the frame L'.
 
-    With S = V diag(w) Vᵀ and R = Vᵀ L⁻¹ L' the change of frame makes it Rᵀ diag(w e^{−θw}) R.
+    In the frame L exp(½θS) the coordinates of S do not change. With S = V diag(w) Vᵀ and
+    R = Vᵀ L⁻¹ L', S in the frame L' is Rᵀ diag(w e^{−θw}) R.
     """
-    w, v = eigh(s)
+    w, v = _lapack.eigh(s)
     there = _cholesky(symmetrize(congruence(matmul(chol, v), jnp.exp(step * w))))
     r = solve_triangular(chol, there)
     return there, congruence(matmul(r.mT, v), w * jnp.exp(-step * w))

@@ -2,16 +2,16 @@
 
 a = G P Gᵀ with G `(..., d, k)` orthonormal and P `(..., k, k)` positive definite (the structure-
 space representation) is a point of the Grassmann manifold and one of the SPD manifold, joined by
-the choice of basis. To compare two of them, the second basis is turned towards the first: with
-Q = polar(G₁ᵀG₂), the pair (G₂Qᵀ, Q P₂ Qᵀ) is the same matrix, and both factors are then compared on
-their own manifolds. Only k × k matrices are decomposed after `factor`.
+the choice of basis. To compare two such matrices, the second basis is turned towards the first:
+with Q = polar(G₁ᵀG₂), the pair (G₂Qᵀ, Q P₂ Qᵀ) is the same matrix, and both factors are then
+compared on their own manifolds. After `factor`, only k × k matrices are decomposed.
 
-A numerical rank smaller than k never changes a shape: the absent columns of G are zero and the
-absent block of P is the identity, whose logarithm is 0 and whose powers are 1. Points that meet are
-first brought to their smallest rank.
+A numerical rank smaller than k does not change shapes: the absent columns of G are zero and the
+absent block of P is the identity, whose logarithm is 0 and whose powers are 1. Points in one call
+are first reduced to their smallest rank.
 
-All functions are batched with batch axes that broadcast and keep the dtype (float32 or float64).
-They have exact first derivatives in both modes, for whatever does not depend on the choice of
+All functions are batched with batch axes that broadcast, and keep the dtype (float32 or float64).
+They have exact first derivatives in both modes, for all that does not depend on the choice of
 basis, along directions that keep the rank. Non-finite entries give NaN.
 """
 
@@ -26,7 +26,22 @@ from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _common, grassmann, spd
 from jaxfs.geometry._common import KarcherMean
-from jaxfs.linalg import _frechet, absm, eigh, leading_eigenspace
+from jaxfs.linalg import _frechet, _lapack, leading_eigenspace
+from jaxfs.linalg._divided_differences import ABS
+
+__all__ = [
+    "KarcherMean",
+    "SPSD",
+    "Tangent",
+    "absm_diagonal",
+    "difference",
+    "factor",
+    "geodesic",
+    "log",
+    "mean",
+    "rank",
+    "to_matrix",
+]
 
 
 class SPSD(NamedTuple):
@@ -61,7 +76,7 @@ def factor(a: ArrayLike, k: int) -> SPSD:
 
     **Returns** the k leading eigenvectors and, as a diagonal core, their eigenvalues, falling.
 
-    **Numerics** eigenvalues ≤ d·eps·max(eigenvalues), negative ones too, count as absent.
+    **Numerics** eigenvalues ≤ d·eps·max(eigenvalues), and negative ones, count as absent.
 
     **Derivatives** of first order in `a`; those of `to_matrix(factor(a, k))` are true if
     eigenvalues k and k+1 differ, or along directions that keep a rank ≤ k.
@@ -79,12 +94,12 @@ def factor(a: ArrayLike, k: int) -> SPSD:
     a = _checks.square(a, "a")
     point = SPSD(*leading_eigenspace(a, k))
     w = jnp.linalg.diagonal(point.core)
-    noise = w <= a.shape[-1] * eps(a.dtype) * w[..., :1]  # False for NaN, which is to be seen
+    noise = w <= a.shape[-1] * eps(a.dtype) * w[..., :1]  # false for NaN, which must be seen
     return _truncate(point, jnp.sum(~noise, axis=-1))
 
 
 def to_matrix(point: SPSD | Tangent) -> Float[Array, "*b d d"]:
-    """The matrix G P Gᵀ itself.
+    """The matrix G P Gᵀ of a point.
 
     >>> import jax.numpy as jnp
     >>> to_matrix(factor(jnp.diag(jnp.array([1.0, 2.0, 4.0])), 2)).tolist()
@@ -95,7 +110,7 @@ def to_matrix(point: SPSD | Tangent) -> Float[Array, "*b d d"]:
 
 
 def rank(point: SPSD) -> Int[Array, "*b"]:
-    """The number of columns of the basis that are present."""
+    """The rank of a point: the number of columns of the basis that are not zero."""
     return jnp.sum(grassmann.present(_point(point, "point").basis), axis=-1)
 
 
@@ -107,7 +122,7 @@ def geodesic(a: SPSD, b: SPSD, t: Scalar | ArrayLike) -> SPSD:
 
     **Arguments**
 
-    - `a`, `b`: of the same d and k. If one has a smaller rank, the other is cut down to it.
+    - `a`, `b`: of the same d and k. Both are reduced to the smaller of their ranks.
     - `t`: in [0, 1]: a number, or an array that broadcasts with the batch axes. May be traced.
 
     **Derivatives** of first order in `a`, `b` and `t`.
@@ -135,7 +150,7 @@ def log(a: SPSD, b: SPSD) -> Tangent:
     **Arguments**
 
     - `a`: the base point, often a mean.
-    - `b`: of the same d and k. If one has a smaller rank, the other is cut down to it.
+    - `b`: of the same d and k. Both are reduced to the smaller of their ranks.
 
     **Returns** a symmetric matrix whose range is within that of `b`, as a `Tangent`.
 
@@ -153,7 +168,7 @@ def difference(a: SPSD, b: SPSD, t: Scalar | ArrayLike = 0.5) -> Tangent:
 
     **Arguments**
 
-    - `a`, `b`: of the same d and k. If one has a smaller rank, the other is cut down to it.
+    - `a`, `b`: of the same d and k. Both are reduced to the smaller of their ranks.
     - `t`: in [0, 1]: a number, or an array that broadcasts with the batch axes. May be traced.
 
     **Returns** a symmetric matrix whose range is within that of `a`, as a `Tangent`. At t = ½ it is
@@ -168,29 +183,29 @@ def difference(a: SPSD, b: SPSD, t: Scalar | ArrayLike = 0.5) -> Tangent:
 
 
 def absm_diagonal(s: Tangent) -> Float[Array, "*b d"]:
-    """The diagonal of |G S Gᵀ|, by one k × k decomposition; derivatives as of `linalg.absm`."""
+    """The diagonal of |G S Gᵀ|, by one k × k decomposition; derivatives as in `linalg.absm`."""
     g, core = _point(s, "s", (SPSD, Tangent))
-    return jnp.sum(matmul(g, absm(core)) * g, axis=-1)
+    return jnp.sum(matmul(g, _frechet.matrix_function(ABS, core)) * g, axis=-1)
 
 
 def mean(
     points: SPSD, weights: ArrayLike | None = None, *, max_iterations: int = 200
-) -> KarcherMean:
-    """The mean of many: of the subspaces first, then of the cores in bases turned towards it.
+) -> KarcherMean[SPSD]:
+    """The mean of many matrices: that of the subspaces, then that of the cores in turned bases.
 
     G = the Grassmann mean of the Gᵢ; P = the SPD mean of Qᵢ Pᵢ Qᵢᵀ, Qᵢ = polar(Gᵀ Gᵢ).
 
     **Arguments**
 
-    - `points`: bases `(..., m, d, k)` and cores `(..., m, k, k)`; all are cut down to the smallest
+    - `points`: bases `(..., m, d, k)` and cores `(..., m, k, k)`; all are reduced to the smallest
       rank among those that have weight.
-    - `weights`: `(m,)`, nonnegative, divided here by their sum; all equal by default. A point of
-      weight zero is as if absent, whatever it holds.
-    - `max_iterations`: static, of each of the two means.
+    - `weights`: `(m,)`, nonnegative, normalised to sum 1; equal by default. A point of weight zero
+      is ignored, whatever it holds.
+    - `max_iterations`: static; maximum for each of the two means.
 
-    **Returns** a `KarcherMean` whose `mean` is an `SPSD`; `converged` if both means have,
-    `iterations` of both together, `residual` the larger. Of two points of equal weight it is
-    `geodesic(a, b, 0.5)`, eq. (13) of ManiFeSt.
+    **Returns** a `KarcherMean` whose `mean` is an `SPSD`; `converged` if both means have converged,
+    `iterations` the sum of both, `residual` the larger one. For two points of equal weight the mean
+    is `geodesic(a, b, 0.5)`, eq. (13) of ManiFeSt.
 
     **Derivatives** of first order in `points` and `weights`; see `grassmann.mean`.
 
@@ -217,9 +232,6 @@ def mean(
     )
 
 
-# ---- Representations ----------------------------------------------------------------------------
-
-
 def _point(x: SPSD | Tangent, name: str, kinds: tuple[type, ...] = (SPSD,)) -> SPSD:
     if not isinstance(x, kinds):
         raise _checks.fail(name, "an SPSD, as `factor` makes them", type(x).__name__)
@@ -239,15 +251,14 @@ def _turn(point: SPSD, g: Float[Array, "*b d k"]) -> SPSD:
 
 def _same_rank(a: SPSD, b: SPSD) -> tuple[SPSD, SPSD]:
     a, b = _point(a, "a"), _point(b, "b")
-    a_basis, b_basis = _common.broadcast("a and b", a.basis, b.basis)
-    a_core, b_core = _common.broadcast("a and b", a.core, b.core)
-    a, b = SPSD(a_basis, a_core), SPSD(b_basis, b_core)
+    factors = (_checks.broadcast("a and b", *pair) for pair in zip(a, b, strict=True))
+    a, b = (SPSD(*point) for point in zip(*factors, strict=True))
     smallest = jnp.minimum(rank(a), rank(b))
     return _truncate(a, smallest), _truncate(b, smallest)
 
 
 def _silence(points: SPSD, w: Float[Array, "*b m"]) -> SPSD:
-    """Replace what has no weight and is not finite: no derivative must see it."""
+    """`points` with those replaced that have no weight and are not finite: 0 · NaN is NaN."""
     finite = [jnp.all(jnp.isfinite(x), axis=(-2, -1)) for x in points]
     keep = ((w != 0) | (finite[0] & finite[1]))[..., None, None]
     d, k = points.basis.shape[-2:]
@@ -261,7 +272,7 @@ def _truncate(point: SPSD, to_rank: Int[Array, "*b"]) -> SPSD:
     there = grassmann.present(g)
     both = there[..., :, None] & there[..., None, :]
     p = jnp.where(both, symmetrize(p), 0.0)  # so that absent columns come last
-    w, v = eigh(p)
+    w, v = _lapack.eigh(p)
     k = g.shape[-1]
     keep = jnp.broadcast_to(jnp.arange(k), (*to_rank.shape, k)) < to_rank[..., None]
     v = _leading(p, w[..., ::-1], v[..., ::-1], keep)
@@ -270,9 +281,9 @@ def _truncate(point: SPSD, to_rank: Int[Array, "*b"]) -> SPSD:
 
 @jax.custom_jvp
 def _leading(p, w, v, keep):
-    """The eigenvectors `v` of `p` to keep, zero in place of the others.
+    """The eigenvectors `v` of `p` to keep, with zeros for the others.
 
-    Their derivative is that of `linalg.leading_eigenspace`, for a number of columns that is traced.
+    The derivative is that of `linalg.leading_eigenspace`, for a traced number of columns.
     """
     del p, w
     return jnp.where(keep[..., None, :], v, 0.0)

@@ -1,16 +1,17 @@
-"""Nearest neighbours, graph Laplacians and the Dirichlet energy; knows no labels.
+"""Nearest neighbours, graph Laplacians and the Dirichlet energy; without labels.
 
 A graph on n samples is a dense matrix of weights `(n, n)`, or lists of neighbours: indices `(n, k)`
-with weights `(n, k)`. An index of −1 is no neighbour; a sample of padding has none and is none.
+with weights `(n, k)`. The index −1 means no neighbour. Samples that are padding have no neighbours
+and are neighbours of no sample.
 """
 
+from jaxfs.graphs._laplacian import laplacian
 from jaxfs.graphs._neighbors import (
     Neighbors,
     adaptive_weights,
     dirichlet_energies,
     dirichlet_energy,
     knn_adjacency,
-    laplacian,
     nearest_neighbors,
 )
 

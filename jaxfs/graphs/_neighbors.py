@@ -1,4 +1,4 @@
-"""Nearest neighbours, graph Laplacians and the Dirichlet energy; knows no labels."""
+"""Lists of nearest neighbours, weights on their edges, and the Dirichlet energy along the edges."""
 
 import functools
 from typing import NamedTuple
@@ -9,61 +9,11 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks, _numerics
-from jaxfs._numerics import matmul, safe_divide, safe_sqrt
+from jaxfs._numerics import matmul, safe_divide, smallest
 from jaxfs._types import ArrayLike
-from jaxfs.kernels._distances import Points, between, centred, mean_point, squarable
-from jaxfs.kernels._order import smallest
-from jaxfs.kernels._rbf import presence
+from jaxfs.kernels._distances import distances_from, mean_point, points_about, squarable
 
-_KINDS = ("unnormalized", "symmetric", "random_walk")
 _SYMMETRIZE = ("none", "mean", "max", "min")
-
-
-def laplacian(weights: ArrayLike, kind: str = "unnormalized") -> Float[Array, "*b n n"]:
-    """The Laplacian of a weighted graph.
-
-    With degrees δ_i = Σ_j w_ij and Δ = diag(δ): Δ − W, Δ^-½ (Δ − W) Δ^-½ or Δ⁻¹ (Δ − W).
-
-    **Arguments**
-
-    - `weights`: W `(..., n, n)`, nonnegative, symmetric; loops w_ii count in the degrees.
-    - `kind`: "unnormalized", "symmetric" or "random_walk"; static.
-
-    **Returns** `(..., n, n)`.
-
-    **Numerics** an isolated sample (degree 0) has a row and a column of zeros in all three, so the
-    eigenvalue 0 counts the connected components, isolated samples and padding included. Diagonals
-    are summed without the loops, which would cancel where they outweigh all else. A negative degree
-    gives NaN.
-
-    **Derivatives** in the weights; the normalisation of an isolated sample counts as constant.
-
-    **Reference** von Luxburg, *A tutorial on spectral clustering*, 2007; SSFS, eq. 1.
-
-    >>> import jax.numpy as jnp
-    >>> laplacian(jnp.array([[0.0, 4.0], [4.0, 0.0]]), "symmetric").tolist()
-    [[1.0, -1.0], [-1.0, 1.0]]
-    """
-    w = _checks.square(weights, "weights")
-    return _laplacian(w, _checks.option(kind, "kind", _KINDS))
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _laplacian(w: Float[Array, "*b n n"], kind: str) -> Float[Array, "*b n n"]:
-    loops = jnp.broadcast_to(jnp.eye(w.shape[-1], dtype=bool), w.shape)
-    others = jnp.where(loops, jnp.zeros_like(w), w)
-    away = jnp.sum(others, axis=-1)
-    plain = jnp.where(loops, away[..., None], -others)
-    if kind == "unnormalized":
-        return plain
-    degree = away + jnp.diagonal(w, axis1=-2, axis2=-1)
-    if kind == "random_walk":
-        return safe_divide(plain, jnp.broadcast_to(degree[..., None], plain.shape))
-    root = safe_sqrt(degree)
-    return safe_divide(plain, root[..., :, None] * root[..., None, :])
-
-
-# ---- Nearest neighbours -------------------------------------------------------------------------
 
 
 class Neighbors(NamedTuple):
@@ -83,19 +33,20 @@ def nearest_neighbors(
     - `x`: `(n, p)`.
     - `k`: static, in [1, n − 1].
     - `mask`: `(n,)`, false or 0 for samples that are padding.
-    - `block_size`: rows searched at a time; static. By default as many as keep the temporary memory
-      near 2²³ numbers. It changes speed and memory, not the answer.
+    - `block_size`: number of rows searched at a time; static. The default keeps the temporary
+      memory near 2²³ numbers. It changes speed and memory, not the result.
 
-    **Returns** `Neighbors`, by rising distance, ties by rising index; a sample is not its own
+    **Returns** `Neighbors`, by rising distance, ties by rising index. A sample is not its own
     neighbour, though its duplicates are. Where a neighbour is missing (the mask leaves fewer than
     k, or the sample is padding) the index is −1 and the distance infinite.
 
-    **Numerics** 2k candidates by one matrix product, ranked anew by their differences: distances
-    are good to a few eps of themselves. A neighbour can be missed only for others whose squared
-    distances differ by less than √p·eps times those from the mean point. If a sample that is
-    present holds a number that is not finite, no list is known: indices −1, distances NaN.
+    **Numerics** one matrix product gives 2k candidates, which are ranked again by their
+    differences: distances have relative errors of a few eps. A neighbour can be missed only in
+    favour of another whose squared distance differs by less than √p·eps times those from the mean
+    point. If a sample that is present holds a non-finite number, all indices are −1 and all
+    distances NaN.
 
-    **Derivatives** in `x` through the distances; the indices are constants.
+    **Derivatives** in `x` through the distances; the indices have none.
 
     **Cost** O(n² p) time; memory O(block_size · (n + k p) + n k).
 
@@ -106,7 +57,7 @@ def nearest_neighbors(
     x = _checks.real(x, "x", ndim=2)
     n, p = x.shape
     k = _checks.integer(k, "k", low=1, high=n - 1)
-    present = presence(mask, n)
+    present = _checks.presence(mask, n)
     candidates = min(2 * k, n - 1)
     if block_size is None:
         block_size = max(1, 2**23 // (4 * n + candidates * p))
@@ -116,60 +67,46 @@ def nearest_neighbors(
 
 @functools.partial(jax.jit, static_argnums=(2, 3, 4))
 def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) -> Neighbors:
-    """The lists of all rows, a block at a time."""
+    """The neighbours of all rows, a block at a time: candidates first, ranked by differences."""
     n, p = x.shape
     known = jnp.all(squarable(x) | ~present[:, None])
     x = jnp.where(present[:, None] & known, x, jnp.zeros_like(x))
     w = jnp.ones((p,), x.dtype)
-    points = lax.stop_gradient(centred(x, w, mean_point(x, w, present), present))
+    points = lax.stop_gradient(points_about(x, w, mean_point(x, w, present), present))
 
-    @jax.checkpoint  # keep no block's differences for the backward pass
-    def lists(i):
-        return _ranked(x, i, _candidates(i, points, present, w, candidates), k)
+    @jax.checkpoint  # so that the backward pass does not store the differences of all blocks
+    def neighbors(i):
+        others = present & present[i] & (jnp.arange(n) != i)
+        _, near = smallest(jnp.where(others, distances_from(i, points), jnp.inf), candidates)
+        near = jnp.sort(near)  # so that ties take the lowest index; missing ones (−1) come first
+        d2 = jnp.sum(jnp.square(x[near] - x[i][None, :]), axis=1)
+        order = smallest(jnp.where(near < 0, jnp.inf, lax.stop_gradient(d2)), k)[1]
+        found = order >= 0
+        return jnp.where(found, near[order], -1), jnp.where(found, d2[order], jnp.inf)
 
-    # The last block is filled up with rows that were done already, and they are dropped.
+    # The first rows fill up the last block, and are dropped.
     rows = jnp.arange(n + -n % block_size) % n
-    indices, d2 = lax.map(lists, rows, batch_size=block_size)
+    indices, d2 = lax.map(neighbors, rows, batch_size=block_size)
     return Neighbors(jnp.where(known, indices[:n], -1), jnp.where(known, d2[:n], jnp.nan))
 
 
-def _candidates(i, points: Points, present, w, m: int) -> Int[Array, "m"]:
-    """Indices of about the m nearest samples of sample i, by the fast form; −1 for none."""
-    point = jax.tree.map(lambda leaf: leaf[i][None], points)
-    others = present & present[i] & (jnp.arange(present.size) != i)
-    row = jnp.where(others, between(point, points, w)[0], jnp.inf)
-    return smallest(row, m)[1]
-
-
-def _ranked(x: Array, i, near: Int[Array, "m"], k: int) -> tuple[Array, Array]:
-    """The k nearest among candidates, by distances from differences."""
-    near = jnp.sort(near)  # by index, so that ties fall to the lowest; those missing come first
-    d2 = jnp.sum(jnp.square(x[near] - x[i][None, :]), axis=1)
-    order = smallest(jnp.where(near < 0, jnp.inf, lax.stop_gradient(d2)), k)[1]
-    found = order >= 0
-    return jnp.where(found, near[order], -1), jnp.where(found, d2[order], jnp.inf)
-
-
-# ---- Weights on lists of neighbours -------------------------------------------------------------
-
-
 def adaptive_weights(squared_distances: ArrayLike) -> Float[Array, "*b k"]:
-    """The closed-form weights of an adaptive k-NN graph, from k + 1 sorted squared distances.
+    """The weights of an adaptive k-NN graph, in closed form from k + 1 sorted squared distances.
 
-    s_j = (e_{k+1} − e_j) / Σ_{h ≤ k} (e_{k+1} − e_h) solves, a row at a time,
+    s_j = (e_{k+1} − e_j) / Σ_{h ≤ k} (e_{k+1} − e_h) solves, for each row,
     min_s ½ Σ_j e_j s_j + ½ α ‖s‖² over the simplex, with the largest α that leaves k neighbours.
 
     **Arguments**
 
-    - `squared_distances`: `(..., k + 1)`, rising along the last axis, as `nearest_neighbors(x, k +
-      1)` gives them. Infinite ones are missing.
+    - `squared_distances`: `(..., k + 1)`, rising along the last axis, as from
+      `nearest_neighbors(x, k + 1)`. Infinite distances mark missing neighbours.
 
     **Returns** `(..., k)`, nonnegative; every row sums to 1. Rows without neighbours are 0.
 
-    **Numerics** 1/k where all k + 1 distances tie. If the last is infinite, the limit: the finite
-    ones weigh alike.
+    **Numerics** weights are 1/k if all k + 1 distances tie. If the last distance is infinite they
+    take their limit: the finite distances have equal weights.
 
-    **Derivatives** in the distances; taken as 0 where all tie, a kink.
+    **Derivatives** in the distances; 0 where all distances tie, which is a kink.
 
     **Reference** Dirichlet energy and k-NN by optimal transport, eq. 9 and S18.
 
@@ -194,21 +131,21 @@ def _adaptive_weights(e: Float[Array, "*b k1"]) -> Float[Array, "*b k"]:
     total = jnp.sum(gap, axis=-1, keepdims=True)
     tied = ~present[..., -1:] | (total == 0)
     total = jnp.where(tied, jnp.ones_like(total), total)
-    unit = lax.stop_gradient(total)  # a quotient's derivative squares its divisor: not a tiny one
+    unit = lax.stop_gradient(total)  # its derivative squares the divisor, which may be tiny
     return jnp.where(tied, equal, (gap / unit) / (total / unit))
 
 
 def knn_adjacency(
     indices: ArrayLike, weights: ArrayLike | None = None, *, symmetrize: str = "mean"
 ) -> Float[Array, "n n"]:
-    """Lists of neighbours as a dense matrix of weights.
+    """The dense matrix of weights of lists of neighbours.
 
     **Arguments**
 
     - `indices`: `(n, k)`, integers; −1 is no neighbour.
     - `weights`: `(n, k)`; ones by default.
-    - `symmetrize`: A being the directed graph, "none" gives A, "mean" ½(A + Aᵀ), "max" the larger
-      of A and Aᵀ (one end lists the other), "min" the smaller (both do); static.
+    - `symmetrize`: with A the directed graph, "none" gives A, "mean" ½(A + Aᵀ), "max" the larger of
+      A and Aᵀ (at least one sample lists the other), "min" the smaller (both do); static.
 
     **Returns** `(n, n)`, in the dtype of the weights.
 
@@ -221,17 +158,14 @@ def knn_adjacency(
     indices, weights = _edges(indices, weights)
     _checks.option(symmetrize, "symmetrize", _SYMMETRIZE)
     n = indices.shape[0]
-    columns = jnp.where(indices < 0, n, indices)  # beyond the matrix, where it is dropped
+    columns = jnp.where(indices < 0, n, indices)  # outside of the matrix, and dropped
     rows = jnp.broadcast_to(jnp.arange(n)[:, None], columns.shape)
     a = jnp.zeros((n, n), weights.dtype).at[rows, columns].add(weights, mode="drop")
-    match symmetrize:
-        case "mean":
-            return _numerics.symmetrize(a)
-        case "max":
-            return jnp.maximum(a, a.T)
-        case "min":
-            return jnp.minimum(a, a.T)
-    return a
+    if symmetrize == "mean":
+        return _numerics.symmetrize(a)
+    if symmetrize == "none":
+        return a
+    return jnp.maximum(a, a.T) if symmetrize == "max" else jnp.minimum(a, a.T)
 
 
 def _edges(indices: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]:
@@ -253,17 +187,14 @@ def _edges(indices: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]
     return indices, weights
 
 
-# ---- Dirichlet energy ---------------------------------------------------------------------------
-
-
 def dirichlet_energies(
     x: ArrayLike, weights: ArrayLike, *, indices: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """How much each feature varies along the edges of a graph: ½ Σ_ij s_ij (x_if − x_jf)².
+    """The Dirichlet energy of each feature on a graph: ½ Σ_ij s_ij (x_if − x_jf)².
 
     It is x_fᵀ L x_f with L the unnormalised Laplacian of ½(S + Sᵀ), whether or not S is symmetric.
-    Without that half, Δ − S with Δ the row sums gives another number unless the column sums equal
-    the row sums.
+    The Laplacian Δ − S, with Δ the row sums of S itself, gives another number unless the column
+    sums equal the row sums.
 
     **Arguments**
 
@@ -273,13 +204,14 @@ def dirichlet_energies(
 
     **Returns** `(d,)`; small for smooth features.
 
-    **Numerics** lists: differences first, nonnegative, good to a few eps of itself. Dense: one
-    product of centred features, good to about eps · Σ_i δ_i x_if², δ the degrees. NaN reaches the
-    energy of its feature. A sample without edges is as if absent, whatever it holds.
+    **Numerics** with lists, differences are taken first: the energy is nonnegative, with a relative
+    error of a few eps. A dense S takes one product of centred features, with an error of about
+    eps · Σ_i δ_i x_if², δ the degrees. NaN makes the energy of its feature NaN. A sample without
+    edges is ignored, whatever it holds.
 
     **Derivatives** in `x` and `weights`.
 
-    **Cost** dense one product of `(n, n)` and `(n, d)`; lists O(nkd) time and O(nd) memory.
+    **Cost** dense: one product of `(n, n)` and `(n, d)`. Lists: O(nkd) time and O(nd) memory.
 
     **Reference** SSFS, eq. 1 and 2; von Luxburg 2007.
 
@@ -302,21 +234,20 @@ def dirichlet_energy(
 ) -> Float[Array, ""]:
     """The Dirichlet energy of all features, ½ Σ_ij s_ij ‖x_i − x_j‖² = tr(Xᵀ L X).
 
-    The sum of `dirichlet_energies`; arguments and conventions are the same.
+    The sum of `dirichlet_energies`, with the same arguments and conventions.
     """
     return jnp.sum(dirichlet_energies(x, weights, indices=indices))
 
 
 @jax.jit
 def _energies_of_matrix(x: Float[Array, "n d"], s: Float[Array, "n n"]) -> Float[Array, "d"]:
-    """Σ_i δ_i x_i² − Σ_ij s_ij x_i x_j with δ the mean of row and column sums, about the mean."""
+    """Σ_i δ_i x_i² − Σ_ij s_ij x_i x_j of centred x, with δ the mean of row and column sums."""
     degree = 0.5 * (jnp.sum(s, axis=0) + jnp.sum(s, axis=1))[:, None]
     x = jnp.where((degree == 0) & ~squarable(x), jnp.zeros_like(x), x)
-    # No constant changes the energy: subtract the one that keeps rounding small, twice to be exact.
+    # A constant does not change the energy: subtract the mean, which keeps rounding small, twice.
+    total = jnp.broadcast_to(jnp.sum(degree), x.shape[1:])
     for _ in range(2):
-        mean = safe_divide(
-            jnp.sum(degree * x, axis=0), jnp.broadcast_to(jnp.sum(degree), x.shape[1:])
-        )
+        mean = safe_divide(jnp.sum(degree * x, axis=0), total)
         x = x - lax.stop_gradient(mean)[None, :]
     return jnp.sum(x * (degree * x - matmul(s, x)), axis=0)
 
@@ -325,9 +256,9 @@ def _energies_of_matrix(x: Float[Array, "n d"], s: Float[Array, "n n"]) -> Float
 def _energies_of_lists(
     x: Float[Array, "n d"], indices: Int[Array, "n k"], s: Float[Array, "n k"]
 ) -> Float[Array, "d"]:
-    """One neighbour of every sample at a time: no array of all differences."""
+    """A sum over one neighbour of every sample at a time, without an array of all differences."""
 
-    @jax.checkpoint  # nor for the backward pass
+    @jax.checkpoint  # also in the backward pass
     def add(total, edge):
         j, weight = edge
         found = (j >= 0)[:, None]

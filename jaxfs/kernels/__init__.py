@@ -1,20 +1,13 @@
-"""Distances, bandwidths and Gaussian kernels; knows no labels.
+"""Distances, bandwidth rules and Gaussian kernels; without labels.
 
-Samples are rows, features are columns; distances between either are one function, on the matrix or
-on its transpose. A weight of 0 removes a coordinate and a mask removes a point (padding): what
-stands there, NaN included, does not change a bit of the rest.
+Samples are rows and features are columns. The functions of features are those of samples on the
+transpose. A weight of 0 removes a coordinate, and a mask removes a point (padding): the values
+there, NaN included, do not change a bit of the rest.
 """
 
-from jaxfs.kernels._rbf import (
-    bandwidth,
-    distances,
-    feature_bandwidth,
-    feature_kernel,
-    feature_squared_distances,
-    rbf,
-    self_tuning_affinity,
-    squared_distances,
-)
+from jaxfs.kernels._distances import distances, feature_squared_distances, squared_distances
+from jaxfs.kernels._rbf import bandwidth, feature_bandwidth, feature_kernel, rbf
+from jaxfs.kernels._self_tuning import self_tuning_affinity
 
 __all__ = [
     "bandwidth",

@@ -1,7 +1,8 @@
 """Squared distances by one matrix product that keep the digits of the small ones.
 
 D = ‖a‖² + ‖b‖² − 2 a·b cancels when a and b are close together and far from the origin. The points
-are therefore centred twice before they are multiplied, and what is left of rounding becomes 0.
+are therefore centred twice before they are multiplied, and values at the level of rounding are set
+to 0.
 """
 
 import math
@@ -10,18 +11,104 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
+from jaxfs import _checks
+from jaxfs._numerics import eps, matmul, safe_divide, safe_sqrt, symmetrize
+from jaxfs._types import ArrayLike
+
+
+def squared_distances(
+    x: ArrayLike,
+    z: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+) -> Float[Array, "n m"]:
+    """Squared Euclidean distances between points: D_ij = Σ_p w_p (x_ip − z_jp)².
+
+    **Arguments**
+
+    - `x`: `(n, p)`, one point per row.
+    - `z`: `(m, p)`; `x` itself by default.
+    - `weights`: `(p,)`, nonnegative; ones by default. A coordinate of weight 0 is ignored.
+    - `mask`: `(m,)`, false or 0 for rows of `z` (by default of `x`) that are padding. They do not
+      enter the arithmetic of the others; their own distances are meaningless.
+
+    **Returns** `(n, m)`; without `z` exactly symmetric, with a diagonal of exact zeros.
+
+    **Numerics** one matrix product of centred points. Values that it cannot distinguish from
+    rounding, D_ij ≤ (4 + √p)·eps·(‖a_i‖² + ‖b_j‖²) with a, b the centred points, are exactly 0, so
+    duplicates have distance 0. Between integers small enough for exact products it is exact. A
+    coordinate that is not finite, or whose square overflows, makes the distances of its point NaN,
+    and no others.
+
+    **Derivatives** in `x`, `z` and `weights`: those of the formula, also at zero distance.
+
+    **Cost** one product of `(n, p)` and `(p, m)`; memory O(nm + np + mp).
+
+    >>> import jax.numpy as jnp
+    >>> squared_distances(jnp.array([[0.0, 0.0], [3.0, 4.0]])).tolist()
+    [[0.0, 25.0], [25.0, 0.0]]
+    """
+    x = _checks.real(x, "x", ndim=2)
+    w = coordinate_weights(weights, x, "coordinate")
+    if z is None:
+        return within(x, w, _checks.presence(mask, x.shape[0]))
+    z = _checks.real(z, "z", ndim=2)
+    _checks.alike(x, z, "x and z", axes=slice(1, None))
+    return _across(x, z, w, _checks.presence(mask, z.shape[0]))
+
+
+def feature_squared_distances(
+    x: ArrayLike, *, weights: ArrayLike | None = None
+) -> Float[Array, "d d"]:
+    """Squared distances between the columns of `x`: D_ij = Σ_n w_n (x_ni − x_nj)².
+
+    **Arguments**
+
+    - `x`: `(n, d)`.
+    - `weights`: `(n,)`, nonnegative sample weights; ones by default. A sample of weight 0 is
+      ignored.
+
+    **Returns** `(d, d)`: `squared_distances` of the transpose of `x`, with the same properties.
+
+    >>> import jax.numpy as jnp
+    >>> feature_squared_distances(jnp.array([[0.0, 3.0], [0.0, 4.0]])).tolist()
+    [[0.0, 25.0], [25.0, 0.0]]
+    """
+    x = jnp.matrix_transpose(_checks.real(x, "x", ndim=2))
+    return within(x, coordinate_weights(weights, x, "sample"), jnp.ones(x.shape[:1], bool))
+
+
+def distances(
+    x: ArrayLike,
+    z: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
+) -> Float[Array, "n m"]:
+    """Euclidean distances: the root of `squared_distances`, with derivative 0 at distance 0."""
+    return safe_sqrt(squared_distances(x, z, weights=weights, mask=mask))
+
+
+def coordinate_weights(weights: ArrayLike | None, x: Array, what: str) -> Float[Array, "p"]:
+    """Checked weights of the coordinates of points `x`; ones by default."""
+    if weights is None:
+        return jnp.ones(x.shape[1:], x.dtype)
+    return _checks.weights(weights, "weights", x.shape[1], x.dtype, what=what)
+
+
+# ---- Computation --------------------------------------------------------------------------------
 
 
 class Points(NamedTuple):
-    """Points as x = centre + level + rest, with sums over the coordinates of the rest.
+    """Points as x = centre + level + rest, with sums of the rest over the coordinates.
 
-    The centre `(p,)` takes what all points share, the level what all coordinates of a point share:
-    then neither coordinates nor points of different offsets (features in different units) cost a
-    small distance its digits. In exact arithmetic any centre and level give the same distances, so
-    both are constants to differentiation.
+    The centre `(p,)` is common to all points, the level of a point to all its coordinates. Offsets
+    of coordinates or of points (features in different units) then do not cost a small distance its
+    digits. In exact arithmetic any centre and level give the same distances, so derivatives treat
+    both as constants.
     """
 
     rest: Float[Array, "n p"]
@@ -33,37 +120,37 @@ class Points(NamedTuple):
 def mean_point(
     x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"]
 ) -> Float[Array, "1 p"]:
-    """The centre of the points that are present and hold no NaN, each about its own mean."""
+    """The centre of the points that are present and hold no NaN, each minus its own mean."""
     x = lax.stop_gradient(_regular(x, w))
     mean = _mean(x, w[None, :], axis=1)
     used = present[:, None] & ~jnp.isnan(mean)
     return _coarse_mean(jnp.where(used, x - mean, jnp.zeros_like(x)), used.astype(x.dtype), axis=0)
 
 
-def centred(
+def points_about(
     x: Float[Array, "n p"],
     w: Float[Array, "p"],
     centre: Float[Array, "1 p"],
     present: Bool[Array, "n"] | None = None,
 ) -> Points:
-    """`x` as `Points` about a centre; points that are not present are put there."""
+    """`x` as `Points` about a centre; points that are not present are moved to the centre."""
     x = _regular(x, w)
     if present is not None:
         x = jnp.where(present[:, None], x, jnp.broadcast_to(centre, x.shape))
     level = _coarse_mean(lax.stop_gradient(x - centre), w[None, :], axis=1)
-    # Their sum first, exact since both are coarse: x − centre alone would round a small x away.
+    # The sum first, exact because both are coarse: x − centre would round a small x away.
     rest = x - (centre + level)
     weighted = rest * w[None, :]
     return Points(rest, level[:, 0], jnp.sum(weighted, axis=1), jnp.sum(weighted * rest, axis=1))
 
 
 def squarable(x: Float[Array, "n p"]) -> Bool[Array, "n p"]:
-    """Finite, and small enough for a squared distance of p such coordinates to be."""
+    """Whether entries are finite, and so small that a squared distance over p of them is."""
     return jnp.abs(x) < math.sqrt(float(jnp.finfo(x.dtype).max) / max(1, x.shape[1])) / 8
 
 
 def _regular(x: Float[Array, "n p"], w: Float[Array, "p"]) -> Float[Array, "n p"]:
-    """NaN for what is not squarable, but 0 if its weight is 0: then 0 · anything is 0."""
+    """`x` with NaN for entries that are not squarable, and 0 if their weight is 0."""
     instead = jnp.where(w == 0, jnp.zeros_like(w), jnp.nan)[None, :]
     return jnp.where(squarable(x), x, instead)
 
@@ -74,21 +161,20 @@ def _mean(x: Float[Array, "n p"], weights: Float[Array, "#n #p"], axis: int) -> 
 
 
 def _coarse_mean(x: Float[Array, "n p"], weights: Float[Array, "#n #p"], axis: int) -> Array:
-    """Within half a standard deviation of the weighted mean of `x`, and round in binary.
+    """The weighted mean of `x` to half a standard deviation, as a short binary number.
 
-    A multiple of a power of two of that size: subtracting it keeps integers, and all data on a
-    binary grid, exact. Distances that tie in exact arithmetic then tie in floating point.
+    It is a multiple of a power of two of that size. Subtracting it keeps integers, and all data on
+    a binary grid, exact: distances that tie in exact arithmetic also tie in floating point.
     """
     mean = _mean(x, weights, axis)
-    mean = mean + _mean(x - mean, weights, axis)  # which removes the rounding of the first
-    deviation = jnp.sqrt(_mean(jnp.square(x - mean), weights, axis))
-    grid = power_of_two(deviation)
+    mean = mean + _mean(x - mean, weights, axis)  # removes the rounding of the first
+    grid = power_of_two(jnp.sqrt(_mean(jnp.square(x - mean), weights, axis)))
     coarse = jnp.round(mean / jnp.where(grid == 0, jnp.ones_like(grid), grid)) * grid
     return jnp.where(grid == 0, mean, coarse)
 
 
 def power_of_two(x: Array) -> Array:
-    """The largest power of two up to x, and 0 for 0: the float's exponent without its digits."""
+    """The largest power of two up to x, and 0 for 0: the exponent of a float without its digits."""
     kind, exponent = (
         (jnp.int32, 0x7F800000) if x.dtype == jnp.float32 else (jnp.int64, 0x7FF0000000000000)
     )
@@ -100,25 +186,31 @@ def within(
     x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"]
 ) -> Float[Array, "n n"]:
     """Squared distances among the points of one set."""
-    a = centred(x, w, mean_point(x, w, present), present)
+    a = points_about(x, w, mean_point(x, w, present), present)
     gram = symmetrize(matmul(a.rest * w[None, :], jnp.matrix_transpose(a.rest)))
-    # Norms summed in the order of the products: what both round alike cancels.
+    # Norms summed in the order of the products: equal roundings cancel.
     a = a._replace(norm=jnp.diagonal(gram))
     return _assemble(a, a, gram, w)
 
 
 @jax.jit
-def across(
+def _across(
     x: Float[Array, "n p"], z: Float[Array, "m p"], w: Float[Array, "p"], present: Bool[Array, "m"]
 ) -> Float[Array, "n m"]:
-    """Squared distances from one set of points to another, about the mean of the other."""
+    """Squared distances from the points `x` to the points `z`, centred at the mean of `z`."""
     centre = mean_point(z, w, present)
-    return between(centred(x, w, centre), centred(z, w, centre, present), w)
+    return between(points_about(x, w, centre), points_about(z, w, centre, present), w)
 
 
 def between(a: Points, b: Points, w: Float[Array, "p"]) -> Float[Array, "n m"]:
     """Squared distances between two sets of points about one centre."""
     return _assemble(a, b, matmul(a.rest * w[None, :], jnp.matrix_transpose(b.rest)), w)
+
+
+def distances_from(i: Int[Array, ""], points: Points) -> Float[Array, "n"]:
+    """Squared distances from point i to all points, of unit weights."""
+    w = jnp.ones(points.rest.shape[1], points.rest.dtype)
+    return between(jax.tree.map(lambda leaf: leaf[i][None], points), points, w)[0]
 
 
 def _assemble(a: Points, b: Points, gram: Float[Array, "n m"], w: Array) -> Float[Array, "n m"]:
@@ -127,10 +219,10 @@ def _assemble(a: Points, b: Points, gram: Float[Array, "n m"], w: Array) -> Floa
     outer = lambda u, v: u[:, None] - v[None, :]  # noqa: E731
     shift, tilt = outer(a.level, b.level), outer(a.total, b.total)
     value = outer(a.norm, -b.norm) - 2 * gram + shift * (2 * tilt + mass * shift)
-    # Roundings of p terms are random rather than aligned and grow as √p; the bound for aligned
-    # ones, p, would swallow true distances. Levels are squared only after they were subtracted.
+    # Roundings of p terms are random and grow as √p. The worst-case bound, p, would set true
+    # distances to 0. Levels are squared only after they were subtracted.
     ulps = (4 + math.sqrt(w.size)) * eps(value.dtype)
     rounding = lambda c: ulps * (c.norm + ulps * mass * jnp.square(c.level))  # noqa: E731
     resolved = jnp.where(value <= outer(rounding(a), -rounding(b)), jnp.zeros_like(value), value)
-    # D is smooth: its derivative at 0 is the formula's, not that of a constant.
+    # D is smooth: its derivative at 0 is that of the formula, not that of a constant.
     return value + lax.stop_gradient(resolved - value)

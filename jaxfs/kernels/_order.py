@@ -1,20 +1,17 @@
-"""Order statistics without a sort: exact, of static shape, differentiable, under jit and vmap.
+"""Order statistics, the best candidate and sorted rows; exact, and of static shape.
 
-XLA sorts slowly on CPU (two dozen times NumPy's time, and float64 `top_k` is a sort). The two
-questions asked here need none: which value has a given rank, and which are the k smallest of a row.
+XLA sorts slowly on CPU, in two dozen times the time of NumPy. A value of given rank needs no sort,
+and integers are sorted faster than floats.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import eps
-
-# ---- The value of a given rank ------------------------------------------------------------------
 
 
 def order_statistics(
@@ -22,22 +19,22 @@ def order_statistics(
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """The values of rank `rank` (from 0) and `rank + 1` among those present.
 
-    Nonnegative floats are ordered as the integers that share their bits, so a search among the
-    integers, each step a counting pass, ends at the exact value.
+    Nonnegative floats have the order of the integers with the same bits. A search among these
+    integers, each step of which counts in one pass, ends at the exact value.
 
     **Arguments**
 
     - `values`: `(h, d)`, nonnegative where present.
-    - `present`: `(h, d)`; what is absent has no rank.
+    - `present`: `(h, d)`; absent values have no rank.
     - `rank`: traced or not, in [0, number present).
 
-    **Returns** two scalars, as constants to differentiation. The second is the first where `rank`
-    is the last. 0 where nothing is present, NaN where something present is not finite.
+    **Returns** two scalars without derivative. If `rank` is the last, both are equal. They are 0 if
+    no value is present, and NaN if a value that is present is not finite.
 
     **Cost** some 15 passes over continuous data, fewer with ties; at most 48 (float32) or 96.
     """
     dtype = values.dtype
-    bits = jnp.where(present, _bits(lax.stop_gradient(values)), -1)  # the absent sort below all
+    bits = jnp.where(present, _bits(lax.stop_gradient(values)), -1)  # absent values sort first
     bits = jnp.pad(bits, ((0, -bits.shape[0] % _ROWS), (0, 0)), constant_values=-1)
     bits = bits.reshape(-1, _ROWS, bits.shape[1])
     absent, highest = jnp.sum(bits < 0, dtype=jnp.int32), jnp.max(bits)
@@ -53,7 +50,7 @@ def order_statistics(
     finite = highest < _bits(jnp.asarray(jnp.inf, dtype))
 
     def value(b):
-        b = jnp.clip(b, 0, jnp.maximum(highest, 0))  # above the last, the last; 0 for no value
+        b = jnp.clip(b, 0, jnp.maximum(highest, 0))  # the last beyond the last; 0 for no value
         return jnp.where(finite, lax.bitcast_convert_type(b, dtype), jnp.nan)
 
     return value(first), value(second)
@@ -66,7 +63,7 @@ def _bits(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
 
 
 class _Bracket(NamedTuple):
-    """#{bits ≤ low} = below ≤ rank < up_to = #{bits ≤ high}: the answer lies in (low, high]."""
+    """The answer lies in (low, high]: #{bits ≤ low} = below ≤ rank < up_to = #{bits ≤ high}."""
 
     low: Int[Array, ""]
     high: Int[Array, ""]
@@ -75,12 +72,12 @@ class _Bracket(NamedTuple):
 
 
 def _tighten(bits: Int[Array, "blocks rows d"], s: _Bracket) -> _Bracket:
-    """Bring the low end up to just below a value."""
+    """The bracket with its low end raised to just below a value."""
     return s._replace(low=jnp.maximum(s.low, jnp.minimum(_next(bits, s.low), s.high) - 1))
 
 
 def _narrow(bits: Int[Array, "blocks rows d"], rank: Array, dtype, s: _Bracket) -> _Bracket:
-    """Count at the guesses, each of which is a better low or a better high end."""
+    """The bracket after counting at four guesses, each a better low or a better high end."""
     guesses = _guesses(s, rank, dtype)
     counts = _counts(bits, guesses)
     under = counts <= rank
@@ -93,12 +90,12 @@ def _narrow(bits: Int[Array, "blocks rows d"], rank: Array, dtype, s: _Bracket) 
 
 
 def _guesses(s: _Bracket, rank: Array, dtype) -> Int[Array, "4"]:
-    """Where to count: both sides of the line through the bracket, half the bits, the low end.
+    """Values to count at: two around the linear interpolation, the middle bits, the low end.
 
-    Were the m values in the bracket uniform, the rank would lie within a standard deviation, some
-    ½√m ranks, of where the line puts it: counts on both sides leave about √m of m. Half the bits
-    bounds the number of steps whatever the values. The low end, once tightened to a value, ends
-    the search among ties.
+    For m uniform values in the bracket, the rank lies within a standard deviation, some ½√m ranks,
+    of its linear interpolation. Counts on both sides then leave about √m of m values. The middle
+    bits bound the number of steps for any values. The low end, once tightened to a value, ends the
+    search among ties.
     """
     m = (s.up_to - s.below).astype(dtype)
     position = (rank - s.below).astype(dtype) + 0.5
@@ -111,13 +108,13 @@ def _guesses(s: _Bracket, rank: Array, dtype) -> Int[Array, "4"]:
     return jnp.clip(guesses, s.low + 1, s.high - 1)
 
 
-# So many rows are reduced at a time: their counts fit into eight bits, and XLA reduces up to 32
-# terms in the loop that compares them; more it would first write to memory.
+#: Rows reduced at a time. Their counts fit into eight bits, and XLA fuses a reduction of up to 32
+#: terms with the comparison; beyond that it first writes the comparisons to memory.
 _ROWS = 16
 
 
 def _counts(bits: Int[Array, "blocks rows d"], guesses: Int[Array, "4"]) -> Int[Array, "4"]:
-    """#{bits ≤ guess} for four guesses at the price of one: counts of a block share an integer."""
+    """#{bits ≤ guess} for four guesses in one pass: the counts of a block share an integer."""
     packed = sum(jnp.where(bits <= guesses[i], jnp.uint32(256**i), jnp.uint32(0)) for i in range(4))
     packed = jnp.sum(packed, axis=1, dtype=jnp.uint32)
     return jnp.stack([jnp.sum((packed >> 8 * i) & 255, dtype=jnp.int32) for i in range(4)])
@@ -128,75 +125,10 @@ def _next(bits: Int[Array, "blocks rows d"], b: Int[Array, ""]) -> Int[Array, ""
     return jnp.min(jnp.min(jnp.where(bits > b, bits, jnp.iinfo(bits.dtype).max), axis=1))
 
 
-@jax.custom_jvp
-def attained(
-    values: Float[Array, "*s"], present: Bool[Array, "*s"], v: Float[Array, ""]
-) -> Float[Array, ""]:
-    """`v`, one of the `values` present, with the derivative of the entries that attain it.
-
-    Where several do, their mean: a subgradient that does not depend on the order of the entries.
-    """
-    del values, present
-    return v
-
-
-@attained.defjvp
-def _attained_jvp(primals, tangents):
-    values, present, v = primals
-    hit = present & (values == v)
-    total = jnp.sum(tangents[0], where=hit)
-    # `attained` once more and not `v`: the next derivative must see where it comes from.
-    return attained(*primals), total / jnp.maximum(jnp.sum(hit, dtype=values.dtype), 1)
-
-
-# ---- The k smallest of a row --------------------------------------------------------------------
-
-
-def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[Array, "k"]]:
-    """The k smallest values in rising order and where they stand; ties by rising index.
-
-    A tournament: groups of √n values keep their minimum, and only the winner's group plays again.
-
-    **Arguments**
-
-    - `values`: without NaN; infinite where there is nothing to find.
-    - `k`: static, at most n.
-
-    **Returns** values `(k,)` and indices `(k,)`, infinity and −1 where no finite value is left.
-
-    **Cost** O(n + k√n).
-    """
-    n = values.shape[0]
-    size = max(1, round(n**0.5))
-    padded = jnp.pad(values, (0, -n % size), constant_values=jnp.inf)
-    groups = padded.reshape(-1, size)
-
-    def take(state, _):
-        minima, value, index = state
-        winner = jnp.argmin(minima)
-        group, place = groups[winner], winner * size + jnp.arange(size)
-
-        def later(value, index):
-            """The group without what was taken: all up to (value, index), as pairs are ordered."""
-            return jnp.where((group > value) | ((group == value) & (place > index)), group, jnp.inf)
-
-        left = later(value, index)
-        value, index = jnp.min(left), place[jnp.argmin(left)]
-        minima = jnp.where(jnp.arange(minima.size) == winner, jnp.min(later(value, index)), minima)
-        return (minima, value, index), (value, index)
-
-    start = (jnp.min(groups, axis=1), jnp.asarray(-jnp.inf, values.dtype), jnp.asarray(-1))
-    _, (found, indices) = lax.scan(take, start, length=k)
-    return found, jnp.where(jnp.isinf(found), -1, indices)
-
-
-# ---- The best -----------------------------------------------------------------------------------
-
-
 def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, ""]:
-    """The lowest index among the best of the pool, to rounding; 0 if the pool is empty.
+    """The lowest index among the best candidates of the pool, to rounding; 0 if it is empty.
 
-    The first of `ranks` orders, the next those that it does not tell apart.
+    The first of `ranks` decides; the next ones decide between candidates that tie.
     """
     for rank in ranks:
         rank = jnp.where(pool, rank, -jnp.inf)
@@ -206,19 +138,18 @@ def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, 
     return jnp.argmax(pool).astype(jnp.int32)
 
 
-# ---- Sorted rows, and counting in them ----------------------------------------------------------
-
-
 def sort_last(values: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-    """Values in rising order along the last axis, NaN last; constants to differentiation.
+    """Values in rising order along the last axis, NaN last; without derivative.
 
-    XLA sorts integers several times faster than floats on CPU: their bits are sorted.
+    It sorts the bits of the floats: on CPU, XLA sorts integers several times faster than floats.
     """
-    return _from_key(lax.sort(_key(lax.stop_gradient(values)), is_stable=False), values.dtype)
+    key = lax.sort(_key(lax.stop_gradient(values)), is_stable=False)
+    bits = jnp.where(key < 0, key ^ jnp.iinfo(key.dtype).max, key)
+    return lax.bitcast_convert_type(bits, values.dtype)
 
 
 def _key(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
-    """Floats as integers in the same order; −0 is 0, and NaN the largest."""
+    """Floats as integers in the same order; −0 equals 0, and NaN is the largest."""
     integer = jnp.int32 if values.dtype == jnp.float32 else jnp.int64
     values = jnp.where(values == 0, jnp.zeros_like(values), values)
     bits = lax.bitcast_convert_type(values, integer)
@@ -226,17 +157,13 @@ def _key(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
     return jnp.where(jnp.isnan(values), largest, jnp.where(bits < 0, bits ^ largest, bits))
 
 
-def _from_key(key: Int[Array, "*s"], dtype) -> Float[Array, "*s"]:
-    return lax.bitcast_convert_type(jnp.where(key < 0, key ^ jnp.iinfo(key.dtype).max, key), dtype)
-
-
 def count_leading(
     holds: Callable[[Int[Array, "*s"]], Bool[Array, "*s"]], n: int, shape: tuple[int, ...]
 ) -> Int[Array, "*s"]:
-    """How many of the places 0 … n − 1 come before the first where a condition fails.
+    """The number of indices 0 … n − 1 before the first for which a condition fails.
 
-    A binary search for every entry of an array of `shape`: `holds` tells, of one place an entry,
-    whether the condition does, and must be true up to some place and false from there on.
+    A binary search for every entry of an array of `shape`. `holds` takes one index per entry; it
+    must be true up to some index and false from there on.
     """
 
     def step(i, found):
@@ -247,11 +174,11 @@ def count_leading(
 
 
 def at(row: Array, places: Int[Array, "*s"]) -> Array:
-    """`row[places]` of places that are known to be there: no check in the innermost loop."""
+    """`row[places]` for valid indices, without a bounds check in the innermost loop."""
     return row.at[places].get(mode="promise_in_bounds")
 
 
 def first_places(rising: Float[Array, "n"], values: Float[Array, "m"]) -> Int[Array, "m"]:
-    """How many of a sorted row are smaller than each value; for NaN, as many as are not."""
+    """The number of entries of a sorted row below each value; NaN counts as the largest value."""
     key, rising_key = _key(values), _key(rising)
     return count_leading(lambda i: at(rising_key, i) < key, rising.shape[0], values.shape)

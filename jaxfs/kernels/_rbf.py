@@ -1,111 +1,84 @@
-"""Public distances, bandwidth rules and Gaussian kernels."""
+"""Bandwidth rules, and the Gaussian (RBF) kernel."""
 
 import dataclasses
+from typing import TypeAlias
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from jaxfs import _checks
-from jaxfs._numerics import safe_sqrt
-from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar, check_bandwidth
-from jaxfs.kernels._distances import across, within
-from jaxfs.kernels._order import attained, order_statistics
-from jaxfs.kernels._self_tuning import decay, self_tuning
-
-# ---- Squared distances --------------------------------------------------------------------------
+from jaxfs._numerics import attained, decay, safe_sqrt
+from jaxfs._types import ArrayLike, Record, Scalar
+from jaxfs.kernels._distances import coordinate_weights, feature_squared_distances, within
+from jaxfs.kernels._order import order_statistics
 
 
-def squared_distances(
-    x: ArrayLike,
-    z: ArrayLike | None = None,
-    *,
-    weights: ArrayLike | None = None,
-    mask: ArrayLike | None = None,
-) -> Float[Array, "n m"]:
-    """Squared Euclidean distances between points: D_ij = Σ_p w_p (x_ip − z_jp)².
+class Percentile(Record):
+    """Bandwidth rule: `factor` times the q-th percentile of the off-diagonal distances.
+
+    Where the percentile is 0, the rule gives `factor` times the smallest positive distance.
 
     **Arguments**
 
-    - `x`: `(n, p)`, a point a row.
-    - `z`: `(m, p)`; `x` itself by default.
-    - `weights`: `(p,)`, nonnegative; ones by default. A coordinate of weight 0 is as if absent.
-    - `mask`: `(m,)`, false or 0 for those rows of `z` (of `x`, by default) that are padding. They
-      do not enter the arithmetic of the others; their own distances mean nothing.
+    - `q`: in [0, 100]; linearly interpolated between order statistics, as in NumPy. May be traced.
+    - `factor`: positive. May be traced.
+    - `sample`: static. The percentile is taken over the distances among `sample` points, which
+      depend only on the number of points. By default, or if there are no more, over all points.
 
-    **Returns** `(n, m)`; without `z` exactly symmetric, its diagonal exactly 0.
+    A pytree: rules pass through `jit`, `vmap` and `grad` as arguments, or as static constants.
 
-    **Numerics** one matrix product of centred points. What it cannot tell from rounding,
-    D_ij ≤ (4 + √p)·eps·(‖a_i‖² + ‖b_j‖²) with a, b the centred points, is exactly 0, so duplicates
-    have distance 0. Between integers small enough for exact products it is exact. A coordinate that
-    is not finite, or whose square overflows, makes NaN of its point's distances and of no others.
-
-    **Derivatives** in `x`, `z` and `weights`: those of the formula, at zero distance too.
-
-    **Cost** one product of `(n, p)` and `(p, m)`; memory O(nm + np + mp).
-
-    >>> import jax.numpy as jnp
-    >>> squared_distances(jnp.array([[0.0, 0.0], [3.0, 4.0]])).tolist()
-    [[0.0, 25.0], [25.0, 0.0]]
+    >>> Percentile(5.0, factor=2.0)
+    Percentile(q=5.0, factor=2.0)
     """
-    x = _checks.real(x, "x", ndim=2)
-    w = coordinate_weights(weights, x, "coordinate")
-    if z is None:
-        return within(x, w, presence(mask, x.shape[0]))
-    z = _checks.real(z, "z", ndim=2)
-    _checks.alike(x, z, "x and z", axes=slice(1, None))
-    return across(x, z, w, presence(mask, z.shape[0]))
+
+    q: Scalar
+    factor: Scalar = 1.0
+    sample: int | None = eqx.field(static=True, default=None)
+
+    def __post_init__(self):
+        _check_rule(self, scalar=False)
 
 
-def feature_squared_distances(
-    x: ArrayLike, *, weights: ArrayLike | None = None
-) -> Float[Array, "d d"]:
-    """Squared distances between the columns of `x`: D_ij = Σ_n w_n (x_ni − x_nj)².
+class Median(Record):
+    """Bandwidth rule: `factor` times the median of the off-diagonal distances.
 
-    **Arguments**
+    The same as `Percentile(50, factor, sample)`.
 
-    - `x`: `(n, d)`.
-    - `weights`: `(n,)`, nonnegative sample weights; ones by default. A sample of weight 0 is as if
-      absent.
-
-    **Returns** `(d, d)`. All else as in `squared_distances`, whose transpose this is.
-
-    >>> import jax.numpy as jnp
-    >>> feature_squared_distances(jnp.array([[0.0, 3.0], [0.0, 4.0]])).tolist()
-    [[0.0, 25.0], [25.0, 0.0]]
+    >>> Median(0.1), Median(sample=1000)
+    (Median(factor=0.1), Median(factor=1.0, sample=1000))
     """
-    x = jnp.matrix_transpose(_checks.real(x, "x", ndim=2))
-    return within(x, coordinate_weights(weights, x, "sample"), presence(None, x.shape[0]))
+
+    factor: Scalar = 1.0
+    sample: int | None = eqx.field(static=True, default=None)
+
+    def __post_init__(self):
+        _check_rule(self, scalar=False)
 
 
-def distances(
-    x: ArrayLike,
-    z: ArrayLike | None = None,
-    *,
-    weights: ArrayLike | None = None,
-    mask: ArrayLike | None = None,
-) -> Float[Array, "n m"]:
-    """Euclidean distances: the root of `squared_distances`, with derivative 0 at distance 0."""
-    return safe_sqrt(squared_distances(x, z, weights=weights, mask=mask))
+def _check_rule(rule: Median | Percentile, *, scalar: bool) -> None:
+    if isinstance(rule, Percentile):
+        _checks.number(rule.q, "q", low=0, high=100, scalar=scalar)
+    _checks.number(rule.factor, "factor", low=0, open_low=True, scalar=scalar)
+    if rule.sample is not None:
+        _checks.integer(rule.sample, "sample", low=2)
 
 
-def coordinate_weights(weights: ArrayLike | None, x: Array, what: str) -> Float[Array, "p"]:
-    """Checked weights on the coordinates of points `x`; ones by default."""
-    if weights is None:
-        return jnp.ones(x.shape[1:], x.dtype)
-    return _checks.weights(weights, "weights", x.shape[1], x.dtype, what=what)
+#: σ itself, or a rule that takes it from the data.
+Bandwidth: TypeAlias = Scalar | Median | Percentile
 
 
-def presence(mask: ArrayLike | None, n: int) -> Bool[Array, "n"]:
-    """Which of n points exist: where the mask is not 0; all by default."""
-    if mask is None:
-        return jnp.ones((n,), bool)
-    return _checks.weights(mask, "mask", n, jnp.result_type(float), what="point") > 0
-
-
-# ---- Bandwidths ---------------------------------------------------------------------------------
+def check_bandwidth(rule: Bandwidth) -> None:
+    """Check that `rule` is a positive number, or a rule of single numbers."""
+    if isinstance(rule, (Median, Percentile)):
+        _check_rule(rule, scalar=True)
+    elif isinstance(rule, (float, int, np.ndarray, np.generic, jax.Array)):
+        _checks.number(rule, "bandwidth", low=0, open_low=True, scalar=True)
+    else:
+        raise _checks.fail("bandwidth", "a positive number, Median or Percentile", repr(rule))
 
 
 def bandwidth(
@@ -115,52 +88,54 @@ def bandwidth(
 
     **Arguments**
 
-    - `squared_distances`: `(d, d)`, symmetric, nonnegative; the diagonal is not looked at.
+    - `squared_distances`: `(d, d)`, symmetric, nonnegative; the diagonal is ignored.
     - `rule`: σ itself, a positive number; `Median(factor)`; or `Percentile(q, factor)`: `factor`
-      times the q-th percentile of the *distances*, linearly interpolated as NumPy's. The numbers
-      may be traced; traced ones that are out of range give NaN. With `sample=m`: of the distances
-      among m of the points, drawn once for each d.
+      times the q-th percentile of the *distances*, linearly interpolated as in NumPy. The numbers
+      may be traced; traced numbers out of range give NaN. With `sample=m`, the percentile is taken
+      over the distances among m points, which depend on d alone.
     - `mask`: `(d,)`, false or 0 for points that are padding.
 
-    **Returns** σ, a scalar. Where the percentile is 0 (too many pairs coincide) the smallest
-    positive distance stands for it, times `factor`. σ is 0 where all points coincide or there is
-    only one; `rbf` is then 1 at distance 0. NaN if a distance is not finite.
+    **Returns** σ, a scalar. Where the percentile is 0 (too many pairs coincide), σ is `factor`
+    times the smallest positive distance. σ is 0 if all points coincide or there is only one; `rbf`
+    is then 1 at distance 0. σ is NaN if a distance is not finite.
 
     **Numerics** the order statistics are exact.
 
-    **Derivatives** in the distances: those of the entries that attain the order statistics (or the
-    smallest positive distance, where that stands for them), the mean of them at ties; finite at
-    distance 0. Also in `factor`, and in `q`: 0 where the smallest positive distance stands.
+    **Derivatives** in the distances: those of the entries equal to the order statistics (or to the
+    smallest positive distance, where it replaces them), and their mean at ties; finite at distance
+    0. Also in `factor`, and in `q`, where it is 0 if the smallest positive distance is taken.
 
     **Cost** some 15 passes over d²/2 numbers: a few percent of an `eigh` of that size.
 
     >>> import jax.numpy as jnp
-    >>> d2 = squared_distances(jnp.array([[0.0], [1.0], [3.0]]))
+    >>> d2 = feature_squared_distances(jnp.array([[0.0, 1.0, 3.0]]))
     >>> float(bandwidth(d2, Median(0.5))), float(bandwidth(d2, 7.0))
     (1.0, 7.0)
     """
     d2 = _checks.real(squared_distances, "squared_distances", ndim=2)
     d2 = _checks.square(d2, "squared_distances")
-    return _sigma(d2, rule, presence(mask, d2.shape[0]))
+    check_bandwidth(rule)
+    return _sigma(d2, rule, _checks.presence(mask, d2.shape[0]))
 
 
 def feature_bandwidth(
     x: ArrayLike, rule: Bandwidth, *, weights: ArrayLike | None = None
 ) -> Float[Array, ""]:
-    """The scale σ of the kernel between the columns of `x`, in the memory that its rule needs.
+    """The kernel scale σ that a rule takes from the distances between the columns of `x`.
 
     **Arguments**
 
     - `x`: `(n, d)`.
-    - `rule`: as in `bandwidth`. With `sample=m` only m columns are looked at, the same for every
-      `x` of d columns: m²/2 distances instead of d²/2.
+    - `rule`: as in `bandwidth`. With `sample=m` only m columns are used, the same for every `x` of
+      d columns: m²/2 distances instead of d²/2.
     - `weights`: `(n,)`, nonnegative sample weights; ones by default.
 
-    **Returns** σ, a scalar; as `bandwidth` of `feature_squared_distances(x)`, to rounding.
+    **Returns** σ, a scalar: `bandwidth` of `feature_squared_distances(x)`, to rounding.
 
-    **Numerics** of pairs drawn alone the percentile would be off by ½/√(m²/2) in rank; pairs that
-    share columns vary together, so that ½/√m is its size. `Median(1.0, sample=2048)` was 1.2% below
-    `Median(1.0)` on real data of 5 966 features (`benchmarks/scale/manifest.py`).
+    **Numerics** with `sample=m` the rank of the percentile errs by about ½/√m. (For independent
+    pairs it would be ½/√(m²/2), but pairs that share a column vary together.)
+    `Median(1.0, sample=2048)` was 1.2% below `Median(1.0)` on real data of 5 966 features
+    (`benchmarks/scale/manifest.py`).
 
     >>> import jax.numpy as jnp
     >>> float(feature_bandwidth(jnp.array([[0.0, 1.0, 3.0]]), Median(0.5)))
@@ -172,14 +147,15 @@ def feature_bandwidth(
     if not isinstance(rule, (Median, Percentile)):
         return _positive(jnp.asarray(rule, x.dtype))
     chosen = jnp.matrix_transpose(x[:, sampled(x.shape[1], rule.sample)])
-    everyone = presence(None, chosen.shape[0])
+    everyone = jnp.ones(chosen.shape[:1], bool)
     return _sigma(within(chosen, w, everyone), dataclasses.replace(rule, sample=None), everyone)
 
 
 def sampled(d: int, size: int | None) -> np.ndarray:
-    """Which `size` of d points stand for all, rising: a fixed draw, all of them for None.
+    """Indices, rising, of the `size` points that represent d points; all of them for `None`.
 
-    Not every so-manieth: columns often come in an order (pixels, genes) with a period of its own.
+    The draw is random but fixed. Regular steps would not do: columns often come in an order
+    (pixels, genes) with a period of its own.
     """
     if size is None or size >= d:
         return np.arange(d)
@@ -187,21 +163,18 @@ def sampled(d: int, size: int | None) -> np.ndarray:
 
 
 def _sigma(d2: Float[Array, "d d"], rule: Bandwidth, present: Array) -> Float[Array, ""]:
-    """σ by a rule; its numbers become arrays of one dtype, so that no two spellings compile."""
-    check_bandwidth(rule)
-    if isinstance(rule, Median):
-        rule = Percentile(50.0, rule.factor, rule.sample)
-    if not isinstance(rule, Percentile):
+    """σ by a checked rule. Its numbers become arrays, so that new values do not compile again."""
+    if not isinstance(rule, (Median, Percentile)):
         return _positive(jnp.asarray(rule, d2.dtype))
     if rule.sample is not None and rule.sample < d2.shape[0]:
         chosen = sampled(d2.shape[0], rule.sample)
         d2, present = d2[chosen[:, None], chosen[None, :]], present[chosen]
-    q, factor = jnp.asarray(rule.q, d2.dtype), _positive(jnp.asarray(rule.factor, d2.dtype))
-    return _percentile(d2, q, factor, present)
+    q = jnp.asarray(rule.q if isinstance(rule, Percentile) else 50.0, d2.dtype)
+    return _percentile(d2, q, _positive(jnp.asarray(rule.factor, d2.dtype)), present)
 
 
 def _positive(a: Float[Array, ""]) -> Float[Array, ""]:
-    """`a`, or NaN for a traced value that a check would have refused."""
+    """`a`, or NaN for a traced value that is out of range."""
     return jnp.where(a > 0, a, jnp.nan)
 
 
@@ -223,10 +196,10 @@ def _percentile(
 
 
 def _position(q: Float[Array, ""], number: Int[Array, ""]) -> tuple[Array, Array]:
-    """Rank and fraction of the q-th percentile of so many values: q/100 · (number − 1).
+    """Rank and fraction of the q-th percentile of `number` values: q/100 · (number − 1).
 
-    The whole percents are multiplied as integers: a float32 position among millions of pairs would
-    have no digits left for the fraction.
+    Whole percents are multiplied as integers: in float32, a position among millions of pairs would
+    leave no digits for the fraction.
     """
     last = jnp.maximum(number - 1, 0)
     hundreds, units = last // 100, last % 100
@@ -238,19 +211,16 @@ def _position(q: Float[Array, ""], number: Int[Array, ""]) -> tuple[Array, Array
 
 
 def _fold(a: Shaped[Array, "d d"]) -> Shaped[Array, "h d"]:
-    """The upper triangle, laid into half the rows: the lower half turned by 180° fills the gap.
+    """The upper triangle in half the rows, which halves the time of a search.
 
-    Below the diagonal row i holds the end of row d − 1 − i. Searching takes half the time then.
+    Below the diagonal, row i holds the end of row d − 1 − i: the lower half turned by 180°.
     """
     d = a.shape[0]
     i, j = jnp.arange(d)[: (d + 1) // 2, None], jnp.arange(d)[None, :]
     turned = jnp.flip(a)[: (d + 1) // 2]
     folded = jnp.where(j >= i, a[: (d + 1) // 2], turned)
-    middle = (2 * i + 1 == d) & (j < i)  # a middle row would meet itself
+    middle = (2 * i + 1 == d) & (j < i)  # a middle row would repeat itself
     return jnp.where(middle, jnp.zeros_like(folded), folded)
-
-
-# ---- Kernels ------------------------------------------------------------------------------------
 
 
 def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:
@@ -261,7 +231,7 @@ def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:
     - `squared_distances`: D, any shape, nonnegative.
     - `sigma`: σ, a scalar, nonnegative; traced or not.
 
-    **Returns** the shape of D. At σ = 0 the limit: 1 where D is 0, else 0.
+    **Returns** an array of the shape of D. At σ = 0 it is the limit: 1 where D is 0, else 0.
 
     **Derivatives** in D and σ, finite wherever the value is; 0 at σ = 0.
 
@@ -274,7 +244,7 @@ def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:
     d2 = _checks.real(squared_distances, "squared_distances")
     _checks.number(sigma, "sigma", low=0, scalar=True)
     scale = 2 * jnp.square(jnp.asarray(sigma, d2.dtype))
-    scale = jnp.minimum(scale, jnp.finfo(d2.dtype).max)  # where a square overflows, the kernel is 1
+    scale = jnp.minimum(scale, jnp.finfo(d2.dtype).max)  # if the square overflows, the kernel is 1
     return decay(d2, jnp.broadcast_to(scale, (1,) * d2.ndim))
 
 
@@ -286,7 +256,7 @@ def feature_kernel(
     **Arguments**
 
     - `x`: `(n, d)`; x_i is its i-th column.
-    - `bandwidth`: σ, or the rule that takes it from the distances between the columns.
+    - `bandwidth`: σ, or a rule that takes it from the distances between the columns.
     - `weights`: `(n,)`, nonnegative sample weights; ones by default.
 
     **Returns** `(d, d)`, symmetric with ones on the diagonal; all ones if the features coincide.
@@ -299,44 +269,6 @@ def feature_kernel(
     >>> feature_kernel(jnp.ones((3, 2)), bandwidth=Median(1.0)).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
+    check_bandwidth(bandwidth)
     d2 = feature_squared_distances(x, weights=weights)
-    return rbf(d2, _sigma(d2, bandwidth, presence(None, d2.shape[0])))
-
-
-def self_tuning_affinity(
-    squared_distances: ArrayLike, num_neighbors: int = 2, *, mask: ArrayLike | None = None
-) -> Float[Array, "n n"]:
-    """The Gaussian affinity with a scale of its own for every sample: exp(−D_ij / σ_i σ_j).
-
-    **Arguments**
-
-    - `squared_distances`: D `(n, n)`, symmetric, nonnegative.
-    - `num_neighbors`: σ_i is the distance from sample i to its neighbour of this number, itself
-      (by index) not counted; static, in [1, n − 1].
-    - `mask`: `(n,)`, false or 0 for samples that are padding: nobody's neighbours, affinity 0.
-
-    **Returns** `(n, n)`, symmetric, 1 on the diagonal.
-
-    **Numerics** where duplicates make σ_i 0 it is the smallest positive distance of the sample, and
-    if there is none (all coincide) the affinity is 1. A NaN distance makes NaN of σ_i. So does a
-    traced mask that leaves fewer neighbours than asked for; a concrete one is an error.
-
-    **Derivatives** through D and σ; at ties for the k-th neighbour the mean of those tied.
-
-    **Reference** SSFS, appendix F.3 (k = 2); Zelnik-Manor and Perona, *Self-tuning spectral
-    clustering*, 2004.
-
-    >>> import jax.numpy as jnp
-    >>> d2 = squared_distances(jnp.array([[0.0], [1.0], [3.0]]))
-    >>> self_tuning_affinity(d2, 1).round(3).tolist()
-    [[1.0, 0.368, 0.011], [0.368, 1.0, 0.135], [0.011, 0.135, 1.0]]
-    """
-    d2 = _checks.square(
-        _checks.real(squared_distances, "squared_distances", ndim=2), "squared_distances"
-    )
-    n = d2.shape[0]
-    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 1)
-    present = presence(mask, n)
-    if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= k:
-        raise _checks.fail("mask", f"true for more than {k} samples", int(jnp.sum(present)))
-    return self_tuning(k, d2, present)
+    return rbf(d2, _sigma(d2, bandwidth, jnp.ones(d2.shape[:1], bool)))

@@ -1,38 +1,63 @@
-"""The Gaussian affinity with a scale of its own for every sample, whole or a row at a time."""
+"""The Gaussian affinity with a scale per sample, as a matrix or as a product row by row."""
 
 import functools
-import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
-from jaxfs._numerics import matmul, safe_sqrt
-from jaxfs.kernels._distances import Points, between, centred, mean_point
-from jaxfs.kernels._order import attained, smallest
+from jaxfs import _checks
+from jaxfs._numerics import attained, decay, matmul, safe_sqrt, smallest
+from jaxfs._types import ArrayLike
+from jaxfs.kernels._distances import Points, distances_from, mean_point, points_about
+
+#: Maximum size, in numbers, of a block of rows.
+BLOCK = 2**23
 
 
-@jax.jit
-def decay(d2: Float[Array, "*s"], scale: Float[Array, "#*s"]) -> Float[Array, "*s"]:
-    """exp(−d2 / scale), and its limit at scale 0.
+def self_tuning_affinity(
+    squared_distances: ArrayLike, num_neighbors: int = 2, *, mask: ArrayLike | None = None
+) -> Float[Array, "n n"]:
+    """The Gaussian affinity with a scale σ_i for every sample: exp(−D_ij / σ_i σ_j).
 
-    The derivative of a quotient squares its divisor, and a squared small scale is 0: so the divisor
-    is the scale in units of itself, 1. Beyond underflow nothing is divided: ∞ times a vanished
-    exponential is NaN in the derivative.
+    **Arguments**
+
+    - `squared_distances`: D `(n, n)`, symmetric, nonnegative.
+    - `num_neighbors`: k; σ_i is the distance from sample i to its k-th neighbour, the sample itself
+      (by index) not counted; static, in [1, n − 1].
+    - `mask`: `(n,)`, false or 0 for samples that are padding. They are neighbours of no sample
+      and have affinity 0.
+
+    **Returns** `(n, n)`, symmetric, 1 on the diagonal.
+
+    **Numerics** where duplicates make σ_i 0, σ_i is the smallest positive distance of the sample;
+    if all samples coincide, the affinity is 1. A NaN distance makes σ_i NaN. A traced mask that
+    leaves k or fewer samples also makes it NaN; a concrete one raises an error.
+
+    **Derivatives** through D and σ; at ties for the k-th neighbour, their mean.
+
+    **Reference** SSFS, appendix F.3 (k = 2); Zelnik-Manor and Perona, *Self-tuning spectral
+    clustering*, 2004.
+
+    >>> import jax.numpy as jnp
+    >>> d2 = jnp.array([[0.0, 1.0, 9.0], [1.0, 0.0, 4.0], [9.0, 4.0, 0.0]])
+    >>> self_tuning_affinity(d2, 1).round(3).tolist()
+    [[1.0, 0.368, 0.011], [0.368, 1.0, 0.135], [0.011, 0.135, 1.0]]
     """
-    tiny = float(jnp.finfo(d2.dtype).tiny)
-    limit = (scale < tiny) | (d2 > -2 * math.log(tiny) * scale)
-    scale = jnp.where(scale < tiny, 1.0, scale)
-    unit = lax.stop_gradient(scale)
-    quotient = (jnp.where(limit, 0.0, d2) / unit) * (1 / (1 + (scale - unit) / unit))
-    at_limit = jnp.where(d2 > 0, 0.0, 1.0 + lax.stop_gradient(d2))  # 1 at 0, and NaN stays NaN
-    return jnp.where(limit, at_limit, jnp.exp(-quotient))
+    d2 = _checks.real(squared_distances, "squared_distances", ndim=2)
+    n = _checks.square(d2, "squared_distances").shape[0]
+    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 1)
+    present = _checks.presence(mask, n)
+    if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= k:
+        raise _checks.fail("mask", f"true for more than {k} samples", int(jnp.sum(present)))
+    return self_tuning(k, d2, present)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def self_tuning(k: int, d2: Float[Array, "n n"], present: Bool[Array, "n"]) -> Float[Array, "n n"]:
+    """`self_tuning_affinity` of checked arguments."""
     others = present[None, :] & ~jnp.eye(d2.shape[0], dtype=bool)
     sigma = safe_sqrt(jax.vmap(functools.partial(_local_scale, k))(d2, others))
     affinity = decay(d2, sigma[:, None] * sigma[None, :])
@@ -50,50 +75,40 @@ def _local_scale(k: int, d2: Float[Array, "n"], others: Bool[Array, "n"]) -> Flo
     return attained(d2, others, kth)
 
 
-# ---- Of very many samples -----------------------------------------------------------------------
+class AffinityRows(NamedTuple):
+    """The affinity of very many samples, whose rows are computed whenever they are needed.
 
-#: Numbers of a block of rows.
-BLOCK = 2**23
-
-
-class Rows(NamedTuple):
-    """The affinity of samples whose n × n matrix is never held: its rows are computed anew."""
+    The n × n matrix is never held in memory.
+    """
 
     points: Points
     scales: Float[Array, "n"]
     present: Bool[Array, "n"]
 
     def times(self, v: Float[Array, "n b"]) -> Float[Array, "n b"]:
-        """The product with a few vectors."""
+        """The product of the affinity with b vectors."""
 
         def row(i):
-            d2 = _distances(self.points, i)
-            weights = decay(d2, self.scales[i] * self.scales)
+            weights = decay(distances_from(i, self.points), self.scales[i] * self.scales)
             here = self.present & self.present[i]
             return matmul(jnp.where(here, weights, 0.0)[None], v)[0]
 
         return _by_rows(row, self.present.size)
 
 
-def rows_of_affinity(x: Float[Array, "n p"], k: int, present: Bool[Array, "n"]) -> Rows:
-    """`self_tuning` of the squared distances of `x`, to rounding, in memory for some rows."""
+def affinity_rows(x: Float[Array, "n p"], k: int, present: Bool[Array, "n"]) -> AffinityRows:
+    """`self_tuning` of the squared distances of `x`, to rounding, in the memory of a few rows."""
     w = jnp.ones(x.shape[1], x.dtype)
-    points = centred(x, w, mean_point(x, w, present), present)
+    points = points_about(x, w, mean_point(x, w, present), present)
 
     def scale(i):
         others = present & (jnp.arange(present.size) != i)
-        return _local_scale(k, _distances(points, i), others)
+        return _local_scale(k, distances_from(i, points), others)
 
-    return Rows(points, safe_sqrt(_by_rows(scale, present.size)), present)
-
-
-def _distances(points: Points, i: Int[Array, ""]) -> Float[Array, "n"]:
-    one = jax.tree.map(lambda a: a[i][None], points)
-    return between(one, points, jnp.ones(points.rest.shape[1], points.rest.dtype))[0]
+    return AffinityRows(points, safe_sqrt(_by_rows(scale, present.size)), present)
 
 
 def _by_rows(function, n: int) -> Array:
-    """`function` of every row's number; the last block is filled up with rows done already."""
+    """`function` of every row index; rows that fill up the last block are dropped."""
     size = max(1, min(n, BLOCK // n))
-    out = lax.map(function, jnp.arange(n + -n % size) % n, batch_size=size)
-    return out[:n]
+    return lax.map(function, jnp.arange(n + -n % size) % n, batch_size=size)[:n]

@@ -1,22 +1,23 @@
 """Functions of a symmetric matrix, with exact derivatives wherever they exist.
 
-`jnp.linalg.eigh` differentiates its eigenvectors: at repeated eigenvalues that is NaN, and on
-matrices whose spectrum is degenerate by symmetry (circulant ones) a finite wrong number. Here the
-*function* is differentiated (`_frechet.py`): first and second derivatives are right at repeated
-and clustered eigenvalues, in forward and reverse mode, and cost a few matrix products.
+`jnp.linalg.eigh` differentiates its eigenvectors. At repeated eigenvalues the result is NaN, and on
+matrices whose spectrum is degenerate by symmetry (circulant ones) it is finite and wrong. These
+functions differentiate the matrix *function* instead (`_frechet.py`): first and second derivatives
+are right at repeated and clustered eigenvalues, in forward and reverse mode, and cost a few matrix
+products.
 
 All functions are batched, `(..., d, d)`, symmetrise their input, keep its dtype (float32 or
-float64) and return NaN for a matrix that holds a non-finite entry. `leading_eigenpairs` is for
-operators too large to be a matrix.
+float64) and return NaN for a matrix with a non-finite entry. `leading_eigenpairs` is for operators
+that are too large for a matrix.
 """
 
+from jaxfs.linalg._bordered import eigh_bordered
 from jaxfs.linalg._leading import Eigenpairs, leading_eigenpairs
 from jaxfs.linalg._matrix_functions import (
     absm,
     absm_diagonal,
     dominant_eigenpairs,
     eigh,
-    eigh_bordered,
     expm,
     inv_sqrtm,
     leading_eigenspace,

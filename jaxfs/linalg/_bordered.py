@@ -1,40 +1,95 @@
-"""The eigen-system of an arrowhead matrix: a diagonal with one row and column added.
+"""The eigen-system of a symmetric matrix after one row and column are added.
 
-The eigenvalues are the zeros of the secular function (eq. 21 of the GC / GKL paper)
+In the eigenbasis of the matrix this is that of an arrowhead matrix, a diagonal d with one row and
+column (q, c). Its eigenvalues are the zeros of the secular function (eq. 21 of the GC / GKL paper)
 
     f(λ) = λ − c + Σ_i q_i² / (d_i − λ),
 
-one between each two neighbouring poles d_i and one beyond either end. Each is found as an offset
-from its nearest pole, so that its distance to *every* pole is known to full relative accuracy;
-from these distances the one arrowhead matrix that has exactly these eigenvalues is written down,
-and its eigenvectors, which are then orthogonal to rounding however the eigenvalues cluster (M. Gu,
-S. Eisenstat, SIAM J. Matrix Anal. Appl. 16, 1995). The paper normalises q_i/(λ − d_i) itself, and
-loses orthogonality where eigenvalues are close.
+one between each two neighbouring poles d_i and one beyond either end. Each zero is found as an
+offset from its nearest pole, so that its distance to *every* pole has full relative accuracy. These
+distances determine the one arrowhead matrix that has exactly these eigenvalues. Its eigenvectors
+are orthogonal to rounding even if eigenvalues cluster (M. Gu, S. Eisenstat, SIAM J. Matrix Anal.
+Appl. 16, 1995). The paper normalises q_i/(λ − d_i) directly, and loses orthogonality where
+eigenvalues are close.
 
-Deflation without branches: equal poles are taken apart, and zero q_i are made nonzero, by eps/n of
-the norm of the matrix. The distances between poles carry that shift exactly, so it is a backward
+Deflation without branches: equal poles are separated, and zero q_i are made nonzero, by eps/n of
+the norm of the matrix. The distances between poles include this shift exactly, so it is a backward
 error below rounding.
 """
 
 import math
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import eps, safe_divide
+from jaxfs import _checks
+from jaxfs._numerics import eps, matmul, safe_divide
+from jaxfs._types import ArrayLike
 
 _MAX_STEPS = 100
 
 
+def eigh_bordered(
+    eigenvalues: ArrayLike, eigenvectors: ArrayLike, v: ArrayLike, c: ArrayLike
+) -> tuple[Float[Array, "m"], Float[Array, "m m"]]:
+    """Eigenvalues and eigenvectors of [[A, v], [vᵀ, c]] from those of A.
+
+    **Arguments**
+
+    - `eigenvalues`: `(n,)`, ascending, and `eigenvectors`: `(n, n)`, in columns, of symmetric A.
+    - `v`: `(n,)`, and `c`: a number; the matrix need not be definite.
+
+    **Returns** eigenvalues `(n + 1,)`, ascending, and eigenvectors `(n + 1, n + 1)`.
+
+    **Numerics** stable for zero couplings and repeated eigenvalues: the error relative to the norm
+    of the matrix, and the loss of orthogonality, grow by about one eps with each insertion. NaN
+    gives NaN. No derivative passes through, as for `eigh`.
+
+    **Cost** one product of n×n matrices, and about ten passes over n² numbers for the eigenvalues.
+
+    **Reference** section 4.1 of Lefakis & Fleuret, *Jointly Informative Feature Selection Made
+    Tractable by Gaussian Modeling*, JMLR 17, 2016, for c = 1 and well separated eigenvalues;
+    `_bordered.py` describes the differences.
+
+    >>> import jax.numpy as jnp
+    >>> w, _ = eigh_bordered(jnp.ones(1), jnp.eye(1), jnp.array([2.0]), 1.0)
+    >>> w.round(4).tolist()
+    [-1.0, 3.0]
+    """
+    w = _checks.real(eigenvalues, "eigenvalues", ndim=1)
+    u = _checks.square(eigenvectors, "eigenvectors")
+    v, c = _checks.real(v, "v", ndim=1), _checks.number(c, "c", scalar=True)
+    n = w.shape[0]
+    if u.shape != (n, n) or v.shape != (n,):
+        expected = f"of shapes ({n}, {n}) and ({n},) for {n} eigenvalues"
+        raise _checks.fail("eigenvectors and v", expected, f"{u.shape} and {v.shape}")
+    for other, name in ((u, "eigenvectors"), (v, "v")):
+        if other.dtype != w.dtype:
+            got = f"{w.dtype}, {other.dtype}"
+            raise _checks.fail(f"eigenvalues and {name}", "of one dtype", got)
+    return _eigh_bordered(*lax.stop_gradient((w, u, v, jnp.asarray(c, w.dtype))))
+
+
+@jax.jit
+def _eigh_bordered(w, u, v, c):
+    new, arrow = arrowhead(w, matmul(v[None], u)[0], c)
+    vectors = jnp.concat([matmul(u, arrow[:-1]), arrow[-1:]])
+    fine = jnp.isfinite(c)
+    for a in (w, u, v):
+        fine = fine & jnp.all(jnp.isfinite(a))
+    return jnp.where(fine, new, jnp.nan), jnp.where(fine, vectors, jnp.nan)
+
+
 class _Poles(NamedTuple):
-    """Poles between which each root lies, the outermost two without weight.
+    """The poles, seen from the pole nearest to each root; the outermost two have no weight.
 
     Roots run along the last axis: sums over poles are then sums of rows, which XLA vectorises.
     """
 
-    distance: Float[Array, "k m"]  # from each root's own pole to every pole
+    distance: Float[Array, "k m"]  # from the pole of each root to every pole
     weight: Float[Array, "k"]  # q²
     own: Float[Array, "m"]  # the pole from which the root is measured
     on_left: Bool[Array, "k m"]  # poles below the root
@@ -45,7 +100,7 @@ def arrowhead(
 ) -> tuple[Float[Array, "m"], Float[Array, "m m"]]:
     """Eigenvalues, ascending, and eigenvectors of [[diag d, q], [qᵀ, c]], d ascending."""
     size = jnp.max(jnp.abs(jnp.concat([d, q, c[None]])))
-    # A power of two: scaling is then exact, and equal poles stay equal however XLA contracts it.
+    # A power of two: scaling is exact, and equal poles stay equal even if XLA contracts operations.
     scale = jnp.ldexp(jnp.ones_like(size), -jnp.frexp(jnp.where(size > 0, size, 1))[1])
     w, v = _unit_arrowhead(d * scale, q * scale, c * scale)
     return w / scale, v
@@ -58,7 +113,7 @@ def _unit_arrowhead(d, q, c):
     apart = tiny * jnp.arange(n, dtype=d.dtype)
     reach = jnp.linalg.norm(q) + 1
     ends = jnp.minimum(d[0], c) - reach, jnp.maximum(d[-1], c) + reach
-    # Poles in two parts, so that their differences keep the shift: d_i + i·tiny.
+    # Poles in two parts, d_i + i·tiny, so that their differences keep the shift.
     pole = jnp.concat([ends[0][None], d, ends[1][None]])
     shift = jnp.pad(apart, 1)
     weight = jnp.pad(q * q, 1)
@@ -73,11 +128,9 @@ def _unit_arrowhead(d, q, c):
         return _Poles(distance, weight, own + moved, on_left)
 
     left = poles(index)
-    above = _secular(left, 0.5 * gap, c)[0] < 0  # at the middle: then the root is nearer its right
-    origin = jnp.where(above, index + 1, index)
+    above = _secular(left, 0.5 * gap, c)[0] < 0  # at the middle: the root is nearer to the right
     # The outermost poles have no weight: measure from the true ones.
-    origin = jnp.clip(origin, 1, n)
-    own = poles(origin)
+    own = poles(jnp.clip(jnp.where(above, index + 1, index), 1, n))
     root = _solve(own, gap, above, c)
 
     # λ_j − d_i, to full relative accuracy.
@@ -89,7 +142,7 @@ def _unit_arrowhead(d, q, c):
 
 
 def _secular(p: _Poles, root, c):
-    """f, its two sums' derivatives (poles on the left, on the right), and the size of its terms."""
+    """f, the derivatives of its sums over left and right poles, and the size of its terms."""
     inverse = safe_divide(jnp.ones_like(p.distance), p.distance - root[None])
     term = p.weight[:, None] * inverse
     slope = term * inverse
@@ -101,11 +154,12 @@ def _secular(p: _Poles, root, c):
 
 
 def _solve(p: _Poles, gap, above, c):
-    """All roots at once: rational interpolation with the two neighbouring poles, in a bracket.
+    """All roots at once, by rational interpolation at the two neighbouring poles in a bracket.
 
     f is replaced by r + s/(a − λ) + t/(b − λ) with the same value and slopes, whose zero solves a
-    quadratic. What leaves the bracket is replaced by its middle, on the scale of the distance to
-    the pole: that of a weak pole is far below rounding. The first guess has the poles' own weights.
+    quadratic. A zero outside the bracket is replaced by the middle of the bracket on a logarithmic
+    scale, because the distance to a weak pole is far below rounding. The first guess uses the
+    weights of the poles.
     """
     to_left, to_right = jnp.diagonal(p.distance), jnp.diagonal(p.distance, offset=-1)
     middle = to_left + 0.5 * gap
@@ -117,8 +171,7 @@ def _solve(p: _Poles, gap, above, c):
         low = jnp.where(value < 0, root, low)
         high = jnp.where(value > 0, root, high)
         a, b = to_left - root, to_right - root
-        # The linear term's slope goes with the left poles.
-        slope_left = slope_left + 1
+        slope_left = slope_left + 1  # the linear term of f
         linear = (a + b) * value - a * b * (slope_left + slope_right)
         constant = a * b * value
         square = value - a * slope_left - b * slope_right
@@ -154,13 +207,13 @@ def _solve(p: _Poles, gap, above, c):
 
 
 def _middle(low, high):
-    """Between two distances to a pole: the geometric mean, or where one is 0 much less."""
+    """A point between two distances to a pole: the geometric mean, or 1e-3 of one if one is 0."""
     geometric = jnp.sign(high) * jnp.sqrt(jnp.abs(low)) * jnp.sqrt(jnp.abs(high))
     return jnp.where((low == 0) | (high == 0), 1e-3 * (low + high), geometric)
 
 
 def _consistent(away: Float[Array, "n m"], d, apart) -> Float[Array, "n"]:
-    """|q_i| of the arrowhead matrix whose eigenvalues the roots are exactly.
+    """|q_i| of the arrowhead matrix that has exactly the roots as eigenvalues.
 
     q_i² = Π_j |λ_j − d_i| / Π_{k≠i} |d_k − d_i|: below d_i the pairs (λ_k, d_k), above it
     (λ_{k+1}, d_k), and λ_i, λ_{i+1} around it.

@@ -1,7 +1,7 @@
 """Scalar functions with divided differences that are free of cancellation.
 
 f[a, b] = (f(a) − f(b))/(a − b) loses all digits as a → b. Each function here has a form that does
-not, and can be differentiated once more: f[a, a, b] = ∂₁f[a, b] is what second derivatives need.
+not, and that can be differentiated once more: second derivatives need f[a, a, b] = ∂₁f[a, b].
 """
 
 from collections.abc import Callable
@@ -9,69 +9,62 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from jaxfs._numerics import atanhc, eps, safe_divide, safe_log, sinhc
-from jaxfs.linalg._frechet import SpectralFunction
-
-
-def magnitude(x):
-    """Scale of homogeneous functions (log, powers): they vary with the size of their argument."""
-    return x
+from jaxfs.linalg import _lapack
+from jaxfs.linalg._frechet import SpectralFunction, apply_diagonal
 
 
 def _sorted(a, b, c):
-    """Three nodes in rising order; divided differences are symmetric, rounding is not."""
+    """Three nodes in rising order: divided differences are symmetric, but rounding is not."""
     a, b, c = jnp.broadcast_arrays(a, b, c)
     lo, hi = jnp.minimum(a, b), jnp.maximum(a, b)
     return jnp.minimum(lo, c), jnp.maximum(lo, jnp.minimum(hi, c)), jnp.maximum(hi, c)
 
 
 def second_from_first(
-    first: Callable[..., Array],
-    fraction: float | None = None,
-    scale: Callable[[Array], Array] = magnitude,
+    first: Callable[..., Array], near: Callable[[Array], Array] | None = None
 ) -> Callable[..., Array]:
     """f[a, b, c] from f[a, b] of an analytic function.
 
-    Far nodes: the quotient over the widest gap. Near ones: with the nodes sorted,
-    f[lo, mid, hi] = ∫₀¹ ∂₁f[lo + s (hi − lo), mid] ds by five Gauss points. Near is
-    hi − lo ≤ fraction · scale(hi) for a function that is analytic within `scale` of its argument
-    (0.1 is exact to rounding); without a fraction, where five points differ from three by less than
-    rounding makes of the quotient.
+    For far nodes it is the quotient over the widest gap. For near nodes it is
+    f[lo, mid, hi] = ∫₀¹ ∂₁f[lo + s (hi − lo), mid] ds by five Gauss points, with the nodes sorted.
+    Nodes are near if hi − lo ≤ near(max(|lo|, |hi|)). A tenth of the distance within which f is
+    analytic is exact to rounding. Without `near`, nodes are near where five points differ from
+    three by less than the rounding of the quotient.
     """
     rules = [np.polynomial.legendre.leggauss(m) for m in (5, 3)]
     nodes = np.concatenate([0.5 + 0.5 * x for x, _ in rules])
     (_, fine), (_, coarse) = rules
 
+    def weighted(weights: np.ndarray, values: Array) -> Array:
+        return jnp.tensordot(jnp.asarray(weights, values.dtype), values, 1, precision="highest")
+
     def second(a, b, c, t):
         lo, mid, hi = _sorted(a, b, c)
         gap = hi - lo
-        near = jnp.ones_like(gap, bool)
-        if fraction is not None:
-            near = gap <= fraction * scale(jnp.maximum(jnp.abs(lo), jnp.abs(hi)))
+        close = jnp.ones_like(gap, bool)
+        if near is not None:
+            close = gap <= near(jnp.maximum(jnp.abs(lo), jnp.abs(hi)))
 
         def slope(s):
-            x = jnp.where(near, lo + s * gap, hi)
+            x = jnp.where(close, lo + s * gap, hi)
             return jax.jvp(lambda x: first(x, mid, t), (x,), (jnp.ones_like(x),))[1]
 
-        slopes = jax.vmap(slope)(jnp.asarray(nodes if fraction is None else nodes[:5], gap.dtype))
-        integral = _weighted(0.5 * fine, slopes[:5])
+        slopes = jax.vmap(slope)(jnp.asarray(nodes if near is None else nodes[:5], gap.dtype))
+        integral = weighted(0.5 * fine, slopes[:5])
         upper, lower = first(hi, mid, t), first(mid, lo, t)
-        if fraction is None:
-            doubt = jnp.abs(integral - _weighted(0.5 * coarse, slopes[5:]))
-            near = doubt * gap <= eps(gap.dtype) * (jnp.abs(upper) + jnp.abs(lower))
-        return jnp.where(near, integral, safe_divide(upper - lower, jnp.where(near, 0.0, gap)))
+        if near is None:
+            doubt = jnp.abs(integral - weighted(0.5 * coarse, slopes[5:]))
+            close = doubt * gap <= eps(gap.dtype) * (jnp.abs(upper) + jnp.abs(lower))
+        return jnp.where(close, integral, safe_divide(upper - lower, jnp.where(close, 0.0, gap)))
 
     return second
 
 
-def _weighted(weights: np.ndarray, values: Array) -> Array:
-    return jnp.tensordot(jnp.asarray(weights, values.dtype), values, 1, precision="highest")
-
-
 def _log_first(a, b, t):
-    """log: 2 atanh(z) / (a − b) with z = (a − b)/(a + b); plain where a and b are far apart."""
+    """log: 2 atanh(z) / (a − b), z = (a − b)/(a + b); the quotient where a and b are far apart."""
     z = safe_divide(a - b, a + b)
     near = jnp.abs(z) < 0.5
     close = safe_divide(2 * atanhc(jnp.where(near, z, 0.0)), a + b)
@@ -80,7 +73,7 @@ def _log_first(a, b, t):
 
 
 def _exp_first(a, b, t):
-    """exp: e^{(a+b)/2} sinh(h)/h with h = (a − b)/2; plain where a and b are far apart."""
+    """exp: e^{(a+b)/2} sinh(h)/h, h = (a − b)/2; the quotient where a and b are far apart."""
     near = jnp.abs(a - b) < 1
     close = jnp.exp(0.5 * (a + b)) * sinhc(jnp.where(near, 0.5 * (a - b), 0.0))
     far = safe_divide(jnp.exp(a) - jnp.exp(b), jnp.where(near, 0.0, a - b))
@@ -92,7 +85,7 @@ def _power(w, t):
     positive = w > 0
     value = jnp.where(positive, w, jnp.ones_like(w)) ** t
     at_zero = jnp.where(t > 0, 0.0, jnp.where(t == 0, 1.0, jnp.inf)).astype(w.dtype)
-    # Times t, so that its derivative in t is NaN too, and not that of a constant.
+    # Times t, so that the derivative in t is NaN too, and not that of a constant.
     undefined = jnp.where(w >= 0, jnp.ones_like(w), jnp.nan) * t
     return jnp.where(positive, value, jnp.where(w == 0, at_zero, undefined))
 
@@ -100,13 +93,13 @@ def _power(w, t):
 def _power_first(a, b, t):
     """w^t: m^{t−1} t sinhc(t u)/sinhc(u) with m = √(ab), u = atanh((a − b)/(a + b)).
 
-    At a = b = 0 it is 0 for t > 1 and 1 for t = 1; for t < 1 it is infinite and taken as 0.
+    At a = b = 0 it is 0 for t > 1 and 1 for t = 1. For t < 1 it is infinite, and 0 is returned.
     """
     z = safe_divide(a - b, a + b)
     near = (jnp.abs(z) < 0.5) & (a > 0)
     z = jnp.where(near, z, 0.0)
     u = z * atanhc(z)
-    # One node at a time: before they meet, they are vectors.
+    # Logarithms of the nodes separately: they are vectors until they are added.
     log_a, log_b = (jnp.log(jnp.where(x > 0, x, jnp.ones_like(x))) for x in (a, b))
     log_mean = 0.5 * (log_a + log_b)
     close = jnp.exp((t - 1) * log_mean) * t * sinhc(t * u) / sinhc(u)
@@ -133,9 +126,9 @@ def _inv_sqrt_first(a, b, t):
 
 
 def _inv_sqrt_second(a, b, c, t):
-    roots = jnp.sqrt(a), jnp.sqrt(b), jnp.sqrt(c)
+    x, y, z = jnp.sqrt(a), jnp.sqrt(b), jnp.sqrt(c)
     pairs = _sqrt_sum(a, b) * _sqrt_sum(b, c) * _sqrt_sum(a, c)
-    return (roots[0] + roots[1] + roots[2]) / (roots[0] * roots[1] * roots[2] * pairs)
+    return (x + y + z) / (x * y * z * pairs)
 
 
 def _abs_first(a, b, t):
@@ -144,7 +137,7 @@ def _abs_first(a, b, t):
 
 
 def _abs_second(a, b, c, t):
-    """0 when no sign changes; else the quotient over the widest gap, which crosses zero."""
+    """0 if no sign changes; otherwise the quotient over the widest gap, which crosses zero."""
     lo, mid, hi = _sorted(a, b, c)
     crosses = (lo < 0) & (hi > 0)
     return safe_divide(
@@ -156,23 +149,31 @@ SQRT = SpectralFunction(lambda w, t: jnp.sqrt(w), _sqrt_first, _sqrt_second)
 INV_SQRT = SpectralFunction(lambda w, t: 1 / jnp.sqrt(w), _inv_sqrt_first, _inv_sqrt_second)
 ABS = SpectralFunction(lambda w, t: jnp.abs(w), _abs_first, _abs_second)
 LOG = SpectralFunction(
-    lambda w, t: safe_log(w), _log_first, second_from_first(_log_first, 0.1, magnitude)
+    lambda w, t: safe_log(w), _log_first, second_from_first(_log_first, lambda x: 0.1 * x)
 )
 EXP = SpectralFunction(
-    lambda w, t: jnp.exp(w), _exp_first, second_from_first(_exp_first, 0.5, jnp.ones_like)
+    lambda w, t: jnp.exp(w),
+    _exp_first,
+    second_from_first(_exp_first, lambda x: jnp.full_like(x, 0.5)),
 )
-POWER = SpectralFunction(_power, _power_first, second_from_first(_power_first, 0.1, magnitude))
+POWER = SpectralFunction(_power, _power_first, second_from_first(_power_first, lambda x: 0.1 * x))
 
-# ---- Of two matrices a and b with a + b = R Rᵀ: functions of R⁻¹(a − b)R⁻ᵀ, inside (−1, 1) ------
+
+def abs_diagonal(a: Float[Array, "*b d d"]) -> Float[Array, "*b d"]:
+    """The diagonal of |a| for symmetric `a`; NaN for a matrix with a non-finite entry."""
+    return apply_diagonal(ABS, a, *_lapack.eigh(a))
+
+
+# ---- Functions of R⁻¹(a − b)R⁻ᵀ for a + b = R Rᵀ, whose eigenvalues are in (−1, 1) --------------
 
 
 def _blend(x, t):
-    """(1 + x)^{1−t} (1 − x)^t: twice the point at `t` between 1 + x and 1 − x, each halved."""
+    """(1 + x)^{1−t} (1 − x)^t, the point at `t` of the geodesic from 1 + x to 1 − x."""
     return _power(1 + x, 1 - t) * _power(1 - x, t)
 
 
 def _blend_first(x, y, t):
-    """The rule for products: (u v)[x, y] = ½ (u(x) + u(y)) v[x, y] + ½ (v(x) + v(y)) u[x, y]."""
+    """The product rule: (u v)[x, y] = ½ (u(x) + u(y)) v[x, y] + ½ (v(x) + v(y)) u[x, y]."""
     rising = (_power(1 + x, 1 - t) + _power(1 + y, 1 - t)) * _power_first(1 - x, 1 - y, t)
     falling = (_power(1 - x, t) + _power(1 - y, t)) * _power_first(1 + x, 1 + y, 1 - t)
     return 0.5 * (falling - rising)
@@ -188,7 +189,7 @@ def _half_way_first(x, y, t):
     return 0.25 * (blends * angle_first + angles * _blend_first(x, y, t))
 
 
-#: ½ (1 + x)^{1−t} (1 − x)^t artanh x: half the way from b to a, seen from the point at `t`.
+#: ½ (1 + x)^{1−t} (1 − x)^t artanh x: half of the logarithm from b to a at the point `t`.
 HALF_WAY = SpectralFunction(
-    _half_way, _half_way_first, second_from_first(_half_way_first, 0.1, lambda x: 1 - x)
+    _half_way, _half_way_first, second_from_first(_half_way_first, lambda x: 0.1 * (1 - x))
 )

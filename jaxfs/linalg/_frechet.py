@@ -5,15 +5,14 @@ For A = V diag(w) Vᵀ and f(A) = V diag(f(w)) Vᵀ, Daleckii and Krein give
     Df(A)[E]     = V (F ∘ (Vᵀ E V)) Vᵀ,                     F_ij = f[w_i, w_j],
     D²f(A)[E, G] = V S Vᵀ,   S_ij = Σ_k f[w_i, w_k, w_j] (E_ik G_kj + G_ik E_kj)
 
-with E and G of the second line in the basis V and divided differences f[·,·], f[·,·,·]. Both stay
-finite and right at repeated eigenvalues, where the derivative of the eigenvectors themselves does
-not exist.
+with E and G of the second line in the basis V, and divided differences f[·,·], f[·,·,·]. Both are
+finite and right at repeated eigenvalues, where the derivative of the eigenvectors does not exist.
 
-The eigenvectors are therefore never differentiated. `w` and `v` are computed once and travel with
-`a` as a cache; every derivative is attributed to `a`. Df(A) is a JAX primitive and not a
-`custom_jvp` because reverse mode must transpose it and *then* still be able to differentiate it in
-A: a custom rule is dropped when JAX linearises through it, and second derivatives (forward over
-reverse) would silently miss every term above. It is self-adjoint, so its transpose is itself.
+The eigenvectors are therefore never differentiated. `w` and `v` are computed once and passed along
+with `a` as a cache; every derivative is attributed to `a`. Df(A) is a JAX primitive and not a
+`custom_jvp`, because reverse mode must transpose it and *then* still differentiate it in A: JAX
+drops a custom rule when it linearises through it, and second derivatives (forward over reverse)
+would silently miss every term above. Df(A) is self-adjoint, so it is its own transpose.
 """
 
 import functools
@@ -26,15 +25,15 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
-from jaxfs._numerics import congruence, matmul
+from jaxfs._numerics import congruence, matmul, symmetrize
 from jaxfs.linalg import _lapack
 
 
 class SpectralFunction(NamedTuple):
     """A scalar function with its first and second divided differences.
 
-    Each takes its nodes (arrays that broadcast) and a parameter `t`, an array broadcastable to the
-    nodes or None. `value(w, t)`, `first(a, b, t)`, `second(a, b, c, t)`; symmetric in the nodes.
+    `value(w, t)`, `first(a, b, t)` and `second(a, b, c, t)` take nodes, which broadcast, and a
+    parameter `t`, which broadcasts to the nodes or is None. They are symmetric in the nodes.
     """
 
     value: Callable[..., Array]
@@ -44,7 +43,7 @@ class SpectralFunction(NamedTuple):
 
 @functools.cache
 def parameter_derivative(fun: SpectralFunction) -> SpectralFunction:
-    """∂f/∂t; the divided differences of ∂f/∂t are ∂/∂t of the divided differences."""
+    """∂f/∂t, whose divided differences are ∂/∂t of those of f."""
 
     def in_parameter(g):
         def derivative(*nodes_and_t):
@@ -59,11 +58,17 @@ def parameter_derivative(fun: SpectralFunction) -> SpectralFunction:
 
 
 def _like(t, ndim: int):
-    """Append axes to a parameter of batch shape so that it broadcasts against the nodes."""
+    """`t`, of batch shape, with axes appended so that it broadcasts to the nodes."""
     return None if t is None else t.reshape(t.shape + (1,) * ndim)
 
 
 # ---- f(A) ---------------------------------------------------------------------------------------
+
+
+def matrix_function(fun: SpectralFunction, a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
+    """f(A) of the symmetric part of `a`; NaN for a matrix with a non-finite entry."""
+    a = symmetrize(a)
+    return apply(fun, a, *_lapack.eigh(a), None)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -84,25 +89,22 @@ def _apply_jvp(fun, primals, tangents):
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def apply_diagonal(fun: SpectralFunction, a, w, v, t) -> Float[Array, "*b d"]:
-    """The diagonal of f(A) alone, without the product that forms the matrix."""
+def apply_diagonal(fun: SpectralFunction, a, w, v) -> Float[Array, "*b d"]:
+    """The diagonal of f(A), without the product that forms the matrix."""
     del a
-    return matmul(v * v, fun.value(w, _like(t, 1))[..., None])[..., 0]
+    return matmul(v * v, fun.value(w, None)[..., None])[..., 0]
 
 
 @apply_diagonal.defjvp
 def _apply_diagonal_jvp(fun, primals, tangents):
-    a, w, v, t = primals
-    da, _, _, dt = tangents
-    tangent = jnp.linalg.diagonal(derivative(fun, a, w, v, t, da))
-    if t is not None:
-        tangent = tangent + _like(dt, 1) * apply_diagonal(parameter_derivative(fun), a, w, v, t)
-    return apply_diagonal(fun, a, w, v, t), tangent
+    a, w, v = primals
+    tangent = jnp.linalg.diagonal(derivative(fun, a, w, v, None, tangents[0]))
+    return apply_diagonal(fun, a, w, v), tangent
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def apply_congruence(fun: SpectralFunction, p, a, w, v, t) -> Float[Array, "*b m m"]:
-    """P f(A) Pᵀ as (P V) f(w) (P V)ᵀ: two products for three, f(A) itself is not formed."""
+    """P f(A) Pᵀ as (P V) f(w) (P V)ᵀ: two products instead of three, without forming f(A)."""
     del a
     return congruence(matmul(p, v), fun.value(w, _like(t, 1)))
 
@@ -115,10 +117,7 @@ def _apply_congruence_jvp(fun, primals, tangents):
     def product(p, a, t):
         return matmul(p, matmul(apply(fun, a, w, v, t), jnp.matrix_transpose(p)))
 
-    if t is None:
-        _, tangent = jax.jvp(lambda p, a: product(p, a, None), (p, a), (dp, da))
-    else:
-        _, tangent = jax.jvp(product, (p, a, t), (dp, da, dt))
+    _, tangent = jax.jvp(product, (p, a, t), (dp, da, dt))
     return apply_congruence(fun, p, a, w, v, t), tangent
 
 
@@ -150,30 +149,29 @@ def _derivative_impl(a, w, v, e, *t, fun):
 def _derivative_jvp(primals, tangents, *, fun):
     a, w, v, e, *t = primals
     da, dw, dv, de, *dt = tangents
-    # The cache is computed under stop_gradient (`eigh` in linalg.py).
+    # `_lapack.eigh` computes the cache under stop_gradient.
     assert all(isinstance(x, ad.Zero) for x in (dw, dv))
-    bind = functools.partial(derivative_p.bind, fun=fun)
-    out = bind(*primals)
+    out = derivative_p.bind(*primals, fun=fun)
     terms = []
     if not isinstance(de, ad.Zero):
-        terms.append(bind(a, w, v, de, *t))
+        terms.append(derivative_p.bind(a, w, v, de, *t, fun=fun))
     if not isinstance(da, ad.Zero):
         terms.append(_second_derivative(fun, differentiable_once(w, a), v, t, e, da))
     if dt and not isinstance(dt[0], ad.Zero):
         in_t = derivative_p.bind(a, w, v, e, *t, fun=parameter_derivative(fun))
         terms.append(_like(dt[0], 2) * in_t)
-    return out, functools.reduce(jnp.add, terms)  # JAX asks only if there is a tangent
+    return out, functools.reduce(jnp.add, terms)  # JAX calls this only if there is a tangent
 
 
 def _derivative_transpose(ct, a, w, v, e, *t, fun):
     assert ad.is_undefined_primal(e)
-    if isinstance(ct, ad.Zero):
-        return (None, None, None, ad.Zero(e.aval), *(None for _ in t))
-    return (None, None, None, derivative_p.bind(a, w, v, ct, *t, fun=fun), *(None for _ in t))
+    zero = isinstance(ct, ad.Zero)
+    out = ad.Zero(e.aval) if zero else derivative_p.bind(a, w, v, ct, *t, fun=fun)
+    return None, None, None, out, *(None for _ in t)
 
 
 def _derivative_batch(args, axes, *, fun):
-    """The implementation takes leading batch axes as it is: bring the new one to the front."""
+    """The new batch axis comes first: the implementation accepts any leading axes."""
     size = next(x.shape[i] for x, i in zip(args, axes, strict=True) if i is not None)
     front = [
         jnp.broadcast_to(x, (size, *x.shape)) if i is None else jnp.moveaxis(x, i, 0)
@@ -195,9 +193,9 @@ mlir.register_lowering(derivative_p, mlir.lower_fun(_derivative_impl, multiple_r
 
 @jax.custom_jvp
 def differentiable_once(cache, a):
-    """`cache`, computed from `a` under stop_gradient, where a rule cannot be differentiated again.
+    """`cache`, computed from `a` under stop_gradient, in a rule that has no further derivative.
 
-    Without this guard the next derivative in `a` would silently take the cache for a constant.
+    Without this guard the next derivative in `a` would silently treat the cache as a constant.
     """
     del a
     return cache
@@ -213,7 +211,7 @@ def _differentiable_once_jvp(primals, tangents):
 
 @jax.custom_jvp
 def singular_values(a: Float[Array, "*b m n"]) -> Float[Array, "*b k"]:
-    """Falling; each differentiable once, where it is simple and not 0."""
+    """Singular values, falling; each has a first derivative where it is simple and not 0."""
     return _lapack.svd(a)[1]
 
 
@@ -225,7 +223,7 @@ def _singular_values_jvp(primals, tangents):
 
 
 def _second_derivative(fun: SpectralFunction, w, v, t, e, g) -> Float[Array, "*b d d"]:
-    """D²f(A)[E, G], one k of the sum at a time so that no d×d×d array is formed."""
+    """D²f(A)[E, G], summed over one k at a time so that no d×d×d array is formed."""
 
     def one(w, v, e, g, *t):
         e, g = _to_basis(v, e), _to_basis(v, g)

@@ -1,13 +1,14 @@
-"""Decompositions and solves of matrices that, on a CPU, never wait for one another.
+"""Decompositions and solves of batches of matrices that cannot deadlock on a CPU.
 
-On CPU jaxlib cuts a batch of matrices into tasks for XLA's threads, and one of these threads waits
-for them. When every thread waits nobody works: two independent batches on two cores (in a
-derivative under `vmap`, or one on each of two devices) can stop a program for ever. A single
-matrix, or a batch of little work, is computed by the thread that asks for it. Here a batch on CPU
-is therefore a loop over matrices, or over parts of little work; elsewhere it is left whole.
+On CPU, jaxlib cuts a batch of matrices into tasks for the threads of XLA, and one of these threads
+waits for them. If every thread waits, none works: two independent batches on two cores (in a
+derivative under `vmap`, or one on each of two devices) can stop a program forever. A single matrix,
+or a batch of little work, is computed by the thread that asks for it. On CPU these functions
+therefore loop over the matrices of a batch, or over parts of little work; on other platforms they
+leave the batch whole.
 
-All take `(..., m, n)`. Nothing else in the package calls `jax.numpy.linalg` or `jax.lax.linalg` for
-these.
+All functions take `(..., m, n)`. No other file of the package calls `jax.numpy.linalg` or
+`jax.lax.linalg` for these operations.
 """
 
 import functools
@@ -19,31 +20,34 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxfs._numerics import matmul
 
-#: A batch of less work than that, in floating-point operations, jaxlib does not cut.
+#: Work of a batch, in floating-point operations, below which jaxlib does not cut it into tasks.
 _LITTLE = 200_000
-#: More than any function here takes for a matrix (m, n), in units of m n min(m, n).
+#: Upper bound on the work per matrix (m, n) of any function here, in units of m n min(m, n).
 _WORK = 32
 
 
 def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` of matrices, not differentiable, under `vmap` on CPU in parts of little work."""
+    """`function` of matrices, which `vmap` splits on CPU into parts of little work.
+
+    It is not differentiable.
+    """
     one = custom_vmap(function)
 
     @one.def_vmap
     def several(number, batched, *arrays):
         axes = tuple(0 if b else None for b in batched)
         whole = jax.vmap(function, axes)
-        size = max(
-            1, _LITTLE // max(_work(a.shape[b:]) for a, b in zip(arrays, batched, strict=True))
-        )
+        shapes = (a.shape[b:] for a, b in zip(arrays, batched, strict=True))
+        work = max(_WORK * math.prod(shape) * min(shape[-2:]) for shape in shapes)
+        size = max(1, _LITTLE // max(1, work))
 
         def parts(*arrays):
             if number < size:
-                return _in_turn(whole)(*arrays)  # which the next `vmap` must not make larger
+                return _in_turn(whole)(*arrays)  # so that an outer `vmap` splits it again
             moving = [a for a, b in zip(arrays, batched, strict=True) if b]
 
             def run(moving):
@@ -58,18 +62,21 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
     return one
 
 
-def _work(shape: tuple[int, ...]) -> int:
-    *batch, m, n = shape
-    return max(1, math.prod(batch) * _WORK * m * n * min(m, n))
-
-
 def _batched(function: Callable[..., Any], *arrays: Array) -> Any:
     """`function` over the leading axes, which all arrays share."""
-    lead = arrays[0].ndim - 2
-    return functools.reduce(lambda f, _: jax.vmap(f), range(lead), function)(*arrays)
+    for _ in range(arrays[0].ndim - 2):
+        function = jax.vmap(function)
+    return function(*arrays)
 
 
-# ---- Without derivatives ------------------------------------------------------------------------
+def guarded(a: Float[Array, "*b m n"]) -> tuple[Float[Array, "*b m n"], Bool[Array, "*b 1 1"]]:
+    """`a` with the identity for every matrix that is not finite, and which ones are finite.
+
+    On NaN LAPACK may iterate forever.
+    """
+    finite = jnp.all(jnp.isfinite(a), axis=(-2, -1), keepdims=True)
+    identity = jnp.broadcast_to(jnp.eye(a.shape[-2], a.shape[-1], dtype=a.dtype), a.shape)
+    return jnp.where(finite, a, identity), finite
 
 
 _one_eigh = _in_turn(lambda a: tuple(jnp.linalg.eigh(a, symmetrize_input=False)))
@@ -78,49 +85,50 @@ _one_svd = _in_turn(lambda a: tuple(jnp.linalg.svd(a, full_matrices=False)))
 
 @jax.jit
 def eigh(a: Float[Array, "*b d d"]) -> tuple[Float[Array, "*b d"], Float[Array, "*b d d"]]:
-    """Eigenvalues, ascending, and eigenvectors, of the lower triangle, as constants."""
-    return _batched(_one_eigh, lax.stop_gradient(a))
+    """Eigenvalues, ascending, and eigenvectors of the lower triangle, without derivative.
+
+    The eigenvalues of a matrix with a non-finite entry are NaN.
+    """
+    a, finite = guarded(lax.stop_gradient(a))
+    w, v = _batched(_one_eigh, a)
+    return jnp.where(finite[..., 0], w, jnp.nan), v
 
 
 @jax.jit
 def svd(
     a: Float[Array, "*b m n"],
 ) -> tuple[Float[Array, "*b m k"], Float[Array, "*b k"], Float[Array, "*b k n"]]:
-    """U, s, Vᵀ with a = U diag(s) Vᵀ, s falling, k = min(m, n), as constants."""
-    return _batched(_one_svd, lax.stop_gradient(a))
+    """U, s, Vᵀ with a = U diag(s) Vᵀ, s falling, k = min(m, n), without derivative.
+
+    The singular values of a matrix with a non-finite entry are NaN.
+    """
+    a, finite = guarded(lax.stop_gradient(a))
+    u, s, vt = _batched(_one_svd, a)
+    return u, jnp.where(finite[..., 0], s, jnp.nan), vt
 
 
-# ---- With derivatives ---------------------------------------------------------------------------
-
-
-def _forward(a, b):
-    return lax.linalg.triangular_solve(a, b, left_side=True, lower=True)
-
-
-def _backward(a, b):
-    return lax.linalg.triangular_solve(a, b, left_side=True, lower=True, transpose_a=True)
-
-
-_one_forward, _one_backward = _in_turn(_forward), _in_turn(_backward)
+_solve = functools.partial(lax.linalg.triangular_solve, left_side=True, lower=True)
+_one_forward, _one_backward = (
+    _in_turn(_solve),
+    _in_turn(functools.partial(_solve, transpose_a=True)),
+)
 
 
 @functools.partial(jax.jit, static_argnames="transpose")
 def solve_triangular(
     root: Float[Array, "*b d d"], b: Float[Array, "*b d k"], *, transpose: bool = False
 ) -> Float[Array, "*b d k"]:
-    """L⁻¹ b, or L⁻ᵀ b, of L lower triangular; differentiable to any order."""
+    """L⁻¹ b, or L⁻ᵀ b, for a lower triangular L; differentiable to any order."""
     fixed = lax.stop_gradient(root)
-
-    def product(x):
-        return matmul(root.mT if transpose else root, x)
-
-    def solve(_, b):
-        return _batched(_one_backward if transpose else _one_forward, fixed, b)
-
-    def solve_transposed(_, b):
-        return _batched(_one_forward if transpose else _one_backward, fixed, b)
-
-    return lax.custom_linear_solve(product, b, solve, solve_transposed)
+    one, one_transposed = _one_forward, _one_backward
+    if transpose:
+        root, one, one_transposed = root.mT, one_transposed, one
+    return lax.custom_linear_solve(
+        lambda x: matmul(root, x),
+        b,
+        lambda _, b: _batched(one, fixed, b),
+        lambda _, b: _batched(one_transposed, fixed, b),
+    )
 
 
 _one_cholesky = _in_turn(lambda a: jnp.linalg.cholesky(a, symmetrize_input=False))
@@ -129,13 +137,13 @@ _one_cholesky = _in_turn(lambda a: jnp.linalg.cholesky(a, symmetrize_input=False
 @jax.custom_jvp
 @jax.jit
 def cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """L with L Lᵀ = a, of the lower triangle; NaN for what is not positive definite."""
+    """L with L Lᵀ = a, from the lower triangle; NaN for a matrix that is not positive definite."""
     return _batched(_one_cholesky, a)
 
 
 @cholesky.defjvp
 def _cholesky_jvp(primals, tangents):
-    """L⁻¹ dL is lower triangular, and it and its transpose add up to L⁻¹ da L⁻ᵀ."""
+    """L⁻¹ dL is lower triangular; with its transpose it sums to L⁻¹ da L⁻ᵀ."""
     root = cholesky(*primals)
     inner = solve_triangular(root, tangents[0])
     inner = solve_triangular(root, inner.mT)
@@ -143,7 +151,7 @@ def _cholesky_jvp(primals, tangents):
 
 
 def cho_solve(root: Float[Array, "*b d d"], b: Float[Array, "*b d k"]) -> Float[Array, "*b d k"]:
-    """(L Lᵀ)⁻¹ b."""
+    """(L Lᵀ)⁻¹ b for a lower triangular L."""
     return solve_triangular(root, solve_triangular(root, b), transpose=True)
 
 
@@ -153,7 +161,7 @@ _one_qr = _in_turn(lambda a: tuple(jnp.linalg.qr(a)))
 @jax.custom_jvp
 @jax.jit
 def qr(a: Float[Array, "*b m n"]) -> tuple[Float[Array, "*b m k"], Float[Array, "*b k n"]]:
-    """Q of orthonormal columns and R upper triangular, a = Q R; differentiable if m ≥ n."""
+    """Q with orthonormal columns and R upper triangular, a = Q R; differentiable if m ≥ n."""
     return _batched(_one_qr, a)
 
 

@@ -1,9 +1,9 @@
-"""Leading eigenpairs of an operator that is known by what it does to a few vectors at a time.
+"""Leading eigenpairs of an operator that is given by its products with blocks of vectors.
 
-Block Krylov with restarts: from an orthonormal block X the space [X, A X, A² X] is made
-orthonormal, A is projected onto it (Rayleigh and Ritz), and the leading vectors found there are the
-next X. Two products with A per round do what a Chebyshev filter of degree two would, without its
-bounds on the spectrum.
+Block Krylov with restarts: from an orthonormal block X, the space [X, A X, A² X] is made
+orthonormal, A is projected onto it (Rayleigh–Ritz), and the leading vectors found there are the
+next X. Two products with A per round match a Chebyshev filter of degree two, without its bounds on
+the spectrum.
 """
 
 import functools
@@ -21,17 +21,17 @@ from jaxfs._numerics import eps, matmul, symmetrize
 from jaxfs._types import ArrayLike, Static
 from jaxfs.linalg import _lapack
 
-#: Blocks in the space of a round: the start and two products.
+#: Number of blocks in the space of a round: the start and two products.
 DEPTH = 3
 
 
 class Eigenpairs(NamedTuple):
-    """Leading eigenpairs of a symmetric operator, and how good they are.
+    """Leading eigenpairs of a symmetric operator, with their residuals.
 
     - `values`: `(k,)`, falling; `vectors`: `(d, k)`, orthonormal columns, the entry of largest
       magnitude of each positive.
-    - `residuals`: `(k,)`, ‖A v − λ v‖. An eigenvalue of A lies within it of each of `values`.
-    - `converged`: whether all residuals are within the tolerance; `iterations`: rounds taken.
+    - `residuals`: `(k,)`, ‖A v − λ v‖. Each of `values` is within it of an eigenvalue of A.
+    - `converged`: whether all residuals are within the tolerance; `iterations`: number of rounds.
     """
 
     values: Float[Array, "k"]
@@ -57,32 +57,34 @@ def leading_eigenpairs(
 
     **Arguments**
 
-    - `key`: of the random block to start from.
-    - `matvec`: takes `(d, b)` to `(d, b)`, the product of a symmetric matrix and b vectors; traced,
-      and never asked for the matrix itself. Calls with the same function compile once; to change
-      the arrays that it uses, too, give a `jax.tree_util.Partial(function, arrays…)`.
+    - `key`: key of the random block to start from.
+    - `matvec`: maps `(d, b)` to `(d, b)`, the product of a symmetric matrix and b vectors; traced.
+      The matrix itself is never needed. Calls with the same function compile once; to change the
+      arrays that it uses as well, pass a `jax.tree_util.Partial(function, arrays…)`.
     - `d`, `k`: static, 1 ≤ k ≤ d.
-    - `start`: `(d, j)`, vectors to begin with, such as the answer to a similar problem; filled up
-      with random ones.
-    - `oversample`: static; so many vectors more than k are iterated, by default k/5 and at least 8.
-      Convergence is governed by the gap from eigenvalue k to k + `oversample` + 1.
-    - `tolerance`: it ends when every residual ‖A v − λ v‖ is below `tolerance`·max|λ|; by default
-      √eps, which leaves eigenvalues off by eps·max|λ|²/gap and vectors by √eps·max|λ|/gap.
-    - `max_iterations`: static; rounds of two products each.
-    - `dtype`: float32 or float64; by default that of `start`, from which it may not differ, or
-      JAX's default one.
+    - `start`: `(d, j)`, initial vectors, such as the solution of a similar problem; random vectors
+      complete the block.
+    - `oversample`: static; number of vectors iterated in addition to k, by default k/5 and at least
+      8. Convergence depends on the gap from eigenvalue k to k + `oversample` + 1.
+    - `tolerance`: the iteration ends when every residual ‖A v − λ v‖ is below `tolerance`·max|λ|.
+      The default √eps leaves errors of eps·max|λ|²/gap in eigenvalues and √eps·max|λ|/gap in
+      vectors.
+    - `max_iterations`: static; maximum number of rounds, of two products each.
+    - `dtype`: float32 or float64; by default that of `start`, from which it may not differ, or the
+      default float dtype of JAX.
 
     **Returns** `Eigenpairs`: `values` `(k,)`, falling, `vectors` `(d, k)`, `residuals` `(k,)`,
-    `converged`, `iterations`. Large in magnitude does not count: −5 comes after 1.
+    `converged`, `iterations`. Magnitude does not count: −5 comes after 1.
 
-    **Numerics** not to converge is reported, not raised; NaN in a product makes NaN of all values.
+    **Numerics** a failure to converge is reported, not raised. NaN in a product makes all values
+    NaN.
 
-    **Derivatives** none: constants, as from `eigh`. The Rayleigh quotients of the vectors, vᵀ A v
-    with v held fixed, are the eigenvalues and have their derivative.
+    **Derivatives** none, as for `eigh`. The Rayleigh quotients vᵀ A v of the vectors, with v held
+    fixed, are the eigenvalues and have their derivative.
 
-    **Cost** each round two products with a block of b = k + `oversample` vectors and some 40 d b²
-    operations, in memory for 8 blocks. Where 3 b ≥ d the operator is applied to the identity and
-    decomposed.
+    **Cost** each round takes two products with a block of b = k + `oversample` vectors and about
+    40 d b² operations, in memory for 8 blocks. If 3 b ≥ d, the operator is applied to the identity
+    and decomposed.
 
     >>> import jax, jax.numpy as jnp
     >>> diagonal = jnp.arange(50.0)
@@ -120,28 +122,15 @@ def leading_eigenpairs(
 
 
 def _without_derivative(matvec: Callable[[Array], Array], example) -> Callable[[Array], Array]:
-    """`matvec` with what it uses, closed over or bound by a `Partial`, made constant."""
-    if not isinstance(matvec, jax.tree_util.Partial):  # twice wrapped, its arrays would be static
+    """`matvec` with the arrays that it closes over, or that a `Partial` binds, made constant."""
+    if not isinstance(matvec, jax.tree_util.Partial):  # wrapped twice, its arrays would be static
         matvec = jax.tree_util.Partial(matvec)
     matvec = jax.tree.map(lax.stop_gradient, matvec)
     converted, closed_over = jax.closure_convert(matvec, example)
-    if not closed_over:  # then the function as it came: a new one would compile anew
+    if not closed_over:  # the same function, which is compiled already
         return matvec
     closed_over = lax.stop_gradient(closed_over)
     return jax.tree_util.Partial(lambda v: converted(v, *closed_over))
-
-
-@functools.partial(jax.jit, static_argnames=("example", "k", "max_iterations", "kind"))
-def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iterations, kind: Static):
-    del kind  # tells apart functions whose tree structures compare equal
-    d, b = example.shape
-    given = jnp.zeros((d, 0), example.dtype) if start is None else start[:, :b]
-    random = jax.random.normal(key, (d, b - given.shape[1]), example.dtype)
-    block = jnp.concat([given, random], axis=1)
-    return _iterate(matvec, block, k, tolerance, max_iterations)
-
-
-# ---- Iteration ----------------------------------------------------------------------------------
 
 
 class _Block(NamedTuple):
@@ -149,50 +138,50 @@ class _Block(NamedTuple):
     ax: Float[Array, "d b"]
     values: Float[Array, "b"]
 
+    def residuals(self, k: int) -> Float[Array, "k"]:
+        gap = self.ax - self.x * self.values[None, :]
+        return jnp.linalg.norm(gap[:, :k], axis=0)
 
-def _iterate(
-    matvec: Callable[[Array], Array], start: Float[Array, "d b"], k: int, tolerance, max_iterations
-) -> Eigenpairs:
-    """The k leading eigenpairs from a block of at least k vectors to start with."""
-    d, b = start.shape
-    if DEPTH * b >= d:  # the space of a round would be everything
-        everything = jnp.eye(d, dtype=start.dtype)
-        block, rounds = _ritz([everything], [matvec(everything)], b), jnp.zeros((), jnp.int32)
+
+@functools.partial(jax.jit, static_argnames=("example", "k", "max_iterations", "kind"))
+def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iterations, kind: Static):
+    del kind  # distinguishes functions whose tree structures compare equal
+    d, b = example.shape
+    rounds = jnp.zeros((), jnp.int32)
+    if DEPTH * b >= d:  # a round would span the whole space
+        everything = jnp.eye(d, dtype=example.dtype)
+        block = _ritz([everything], [matvec(everything)], b)
     else:
-        x = _lapack.qr(start)[0]
 
         def unfinished(state):
             block, rounds = state
-            worst = jnp.max(_residuals(block, k)) / jnp.max(jnp.abs(block.values))
-            return (rounds < max_iterations) & (worst > tolerance)  # NaN ends it
+            worst = jnp.max(block.residuals(k)) / jnp.max(jnp.abs(block.values))
+            return (rounds < max_iterations) & (worst > tolerance)  # NaN ends the loop
 
         def advance(state):
             block, rounds = state
-            return _round(matvec, block, b), rounds + 1
+            spaces, images = [block.x], [block.ax]
+            for _ in range(DEPTH - 1):
+                spaces.append(_complement(spaces, images[-1]))
+                images.append(matvec(spaces[-1]))
+            return _ritz(spaces, images, b), rounds + 1
 
-        first = _ritz([x], [matvec(x)], b)
-        block, rounds = lax.while_loop(unfinished, advance, (first, jnp.zeros((), jnp.int32)))
-    residuals = _residuals(block, k)
-    values, vectors = block.values[:k], block.x[:, :k]
+        given = jnp.zeros((d, 0), example.dtype) if start is None else start[:, :b]
+        random = jax.random.normal(key, (d, b - given.shape[1]), example.dtype)
+        x = _lapack.qr(jnp.concat([given, random], axis=1))[0]
+        state = _ritz([x], [matvec(x)], b), rounds
+        block, rounds = lax.while_loop(unfinished, advance, state)
+    residuals, vectors = block.residuals(k), block.x[:, :k]
     converged = jnp.max(residuals) <= tolerance * jnp.max(jnp.abs(block.values))
     peak = jnp.argmax(jnp.abs(vectors), axis=0, keepdims=True)
     vectors = vectors * jnp.sign(jnp.take_along_axis(vectors, peak, axis=0))
-    return Eigenpairs(values, vectors, residuals, converged, rounds)
-
-
-def _round(matvec: Callable[[Array], Array], block: _Block, b: int) -> _Block:
-    """Products with A, each made orthogonal to all before it, then the best b vectors of all."""
-    spaces, images = [block.x], [block.ax]
-    for _ in range(DEPTH - 1):
-        spaces.append(_complement(spaces, images[-1]))
-        images.append(matvec(spaces[-1]))
-    return _ritz(spaces, images, b)
+    return Eigenpairs(block.values[:k], vectors, residuals, converged, rounds)
 
 
 def _complement(spaces: list[Array], new: Float[Array, "d b"]) -> Float[Array, "d b"]:
-    """An orthonormal basis of what is new in `new`, twice so that it is orthogonal to rounding.
+    """An orthonormal basis of the part of `new` orthogonal to `spaces`.
 
-    Of converged vectors nothing is new but rounding; the second turn makes that orthogonal, too.
+    For converged vectors that part is rounding; a second pass makes it orthogonal, too.
     """
     for _ in range(2):
         for q in spaces:
@@ -202,17 +191,8 @@ def _complement(spaces: list[Array], new: Float[Array, "d b"]) -> Float[Array, "
 
 
 def _ritz(spaces: list[Array], images: list[Array], b: int) -> _Block:
-    """The leading b Ritz pairs of a space with an orthonormal basis, and the images of both."""
+    """The leading b Ritz pairs of a space, from an orthonormal basis and its images under A."""
     q, aq = jnp.concat(spaces, axis=1), jnp.concat(images, axis=1)
-    core = symmetrize(matmul(q.T, aq))
-    finite = jnp.all(jnp.isfinite(core))
-    # On NaN LAPACK need not return.
-    safe = jnp.where(finite, core, jnp.eye(core.shape[0], dtype=core.dtype))
-    w, u = _lapack.eigh(safe)
-    w, u = jnp.where(finite, w[::-1][:b], jnp.nan), u[:, ::-1][:, :b]
+    w, u = _lapack.eigh(symmetrize(matmul(q.T, aq)))
+    w, u = w[::-1][:b], u[:, ::-1][:, :b]
     return _Block(matmul(q, u), matmul(aq, u), w)
-
-
-def _residuals(block: _Block, k: int) -> Float[Array, "k"]:
-    gap = block.ax - block.x * block.values[None, :]
-    return jnp.linalg.norm(gap[:, :k], axis=0)

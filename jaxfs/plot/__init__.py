@@ -1,12 +1,12 @@
-"""Pictures of scores, ranks, operators and graphs, by Matplotlib: `pip install 'jaxfs[plot]'`.
+"""Plots of scores, ranks, operators and graphs, by Matplotlib: `pip install 'jaxfs[plot]'`.
 
-Every function draws on the Axes it is given, or on those of a new figure, and returns them; it
-shows nothing and changes no setting. Colours are Okabe and Ito's and cividis, which the
-colour-blind can tell apart. A new figure is 4 inches wide, so that it can be read where it is 300
-pixels wide. Names are written as they are, dollar signs and underscores too.
+Every function draws on the given Axes, or on those of a new figure, and returns them. It does not
+show the figure or change any setting. Colours are those of Okabe and Ito, and cividis, which
+colour-blind readers can distinguish. A new figure is 4 inches wide, so that it is legible at a
+width of 300 pixels. Names are written literally, including dollar signs and underscores.
 
-In place of Axes, `ax` may be an empty `matplotlib.figure.Figure`, which is filled and given its
-size: programs that only write files need neither pyplot nor a screen then.
+Instead of Axes, `ax` may be an empty `matplotlib.figure.Figure`, which is filled and resized.
+Programs that only write files then need neither pyplot nor a screen.
 
 >>> from matplotlib.figure import Figure
 >>> figure = Figure(layout="constrained")

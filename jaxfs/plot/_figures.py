@@ -1,6 +1,6 @@
-"""What all pictures share: Matplotlib on demand, colours, and names that fit and stay literal.
+"""Shared parts of the plots: loading Matplotlib, Axes, colours, and names that fit.
 
-No setting of Matplotlib is changed, and no figure shown: the caller has the Axes.
+No setting of Matplotlib is changed, and no figure is shown.
 """
 
 import collections
@@ -21,31 +21,32 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.image import AxesImage
 
-#: Inches. Letters of 10 points are still 10 pixels high where a picture is 300 pixels wide.
+#: Width of a new figure in inches. At 300 pixels, letters of 10 points are still 10 pixels high.
 WIDTH = 4.0
 
-#: Okabe and Ito's colours, which the colour-blind tell apart; those that show on white come first.
+#: Colours of Okabe and Ito, distinct for colour-blind readers; best visible on white first.
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"
 )  # fmt: skip
 GREY = "#999999"
-#: Classes and curves differ in form too, for who sees no colours at all.
+#: Markers and line styles that distinguish classes and curves without colour.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":")
-#: Of values from low to high, and of values on both sides of zero.
+#: Colour maps for values from low to high, and for values on both sides of zero.
 SEQUENTIAL, DIVERGING = "cividis", "RdBu_r"
 
-#: Beyond this, Matplotlib's own arithmetic overflows.
+#: Largest magnitude that Matplotlib draws without overflow.
 LARGEST = 1e300
 
-#: For text that came from a user: neither mathematics between dollar signs nor TeX.
+#: Options for text from users: neither mathematics between dollar signs nor TeX.
 LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
 
+#: Replacement for characters that the font does not have.
 _MISSING = "□"
 
 
 def matplotlib(module: str = "") -> Any:
-    """Matplotlib or one of its modules, or what to install."""
+    """Matplotlib or one of its modules; raises with the command that installs it."""
     try:
         return importlib.import_module(f"matplotlib.{module}" if module else "matplotlib")
     except ModuleNotFoundError as error:
@@ -56,7 +57,7 @@ def matplotlib(module: str = "") -> Any:
 
 
 def axes(ax: Any, height: float) -> "Axes":
-    """The caller's Axes, or those of a figure that is filled."""
+    """The caller's Axes, or Axes of an empty or new figure."""
     Axes = matplotlib("axes").Axes
     if isinstance(ax, Axes):
         return ax
@@ -66,7 +67,7 @@ def axes(ax: Any, height: float) -> "Axes":
 
 
 def panels(ax: Any, rows: int, columns: int, height: float) -> np.ndarray:
-    """The caller's array of Axes, `(rows, columns)`, or those of a figure that is filled."""
+    """The caller's array of Axes, `(rows, columns)`, or Axes of an empty or new figure."""
     if ax is None:
         ax = matplotlib("pyplot").figure(layout="constrained")
     if _is_figure(ax):
@@ -81,7 +82,7 @@ def panels(ax: Any, rows: int, columns: int, height: float) -> np.ndarray:
 
 
 def _is_figure(ax: Any) -> bool:
-    """An empty one: a figure with Axes is the caller's, who says which of them."""
+    """Whether `ax` is an empty figure; one that has Axes is refused."""
     if not isinstance(ax, matplotlib("figure").Figure):
         return False
     if ax.axes:
@@ -90,13 +91,13 @@ def _is_figure(ax: Any) -> bool:
 
 
 def numbers(values: ArrayLike, name: str, *, ndim: int, nan: bool = False) -> np.ndarray:
-    """Real numbers to draw, in float64; those that cannot be drawn are refused, not left out."""
+    """Real numbers in float64; values that cannot be drawn are refused."""
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise _checks.fail(name, "an array of real numbers", type(values).__name__) from error
     if found.ndim != ndim or not found.size:
-        expected = f"a filled array of {ndim} dimension{'s' * (ndim > 1)}"
+        expected = f"a nonempty array of {ndim} dimension{'s' * (ndim > 1)}"
         raise _checks.fail(name, expected, f"shape {found.shape}")
     drawn = (np.abs(found) <= LARGEST) | (np.isnan(found) & nan)
     if not np.all(drawn):
@@ -107,12 +108,12 @@ def numbers(values: ArrayLike, name: str, *, ndim: int, nan: bool = False) -> np
 
 
 def by_falling(values: np.ndarray) -> np.ndarray:
-    """Indices from the largest value to the smallest, ties to the lowest."""
+    """Indices from the largest value to the smallest; ties go to the lowest index."""
     return np.argsort(-values, stable=True)
 
 
 def features(order: ArrayLike, name: str, num_features: int) -> np.ndarray:
-    """Distinct feature numbers, as a selector gives them: −1, for none, is left out."""
+    """Distinct feature indices of a selector, without −1, which stands for none."""
     found = np.asarray(order)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise _checks.fail(name, "integers (k,)", f"shape {found.shape}, dtype {found.dtype}")
@@ -125,7 +126,7 @@ def features(order: ArrayLike, name: str, num_features: int) -> np.ndarray:
 
 
 def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "AxesImage":
-    """Numbers as colours, from `low` or symmetric about zero; NaN is left white."""
+    """An image of numbers, with colours from `low` or symmetric about zero; NaN is white."""
     high = float(np.nanmax(grid))
     if signed:
         high = float(np.nanmax(np.abs(grid))) or 1.0
@@ -137,7 +138,7 @@ def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "A
         vmin=low,
         vmax=high,
         interpolation="nearest",
-        interpolation_stage="data",  # a matrix of millions is thinned before it is coloured
+        interpolation_stage="data",  # thin large matrices before colouring them
     )
 
 
@@ -147,36 +148,32 @@ def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "A
 def names(
     given: Sequence[Any] | None, shown: Iterable[int], total: int, *, limit: int, what: str
 ) -> list[str]:
-    """Labels of the `shown` of `total` names: printable, short, and no two alike.
+    """Printable, short and distinct labels for the `shown` indices of `total` names.
 
-    A name that others look like once shortened, or that the font cannot draw, ends in its number.
+    A name ends in its index if another one is shortened to the same label, or if the font lacks
+    some of its characters.
     """
     if given is None:
         return [f"{what} {i}" for i in shown]
     if isinstance(given, str) or len(given) != total:
         got = repr(given) if isinstance(given, str) else f"{len(given)}"
-        raise _checks.fail("names", f"{total}, one a {what}", got)
-    pairs = [(int(i), _printable(str(given[i])) or f"{what} {i}") for i in shown]
-    short = [shorten(name, limit) for _, name in pairs]
-    often = collections.Counter(short)
-    return [
-        text if often[text] == 1 and _MISSING not in text else _numbered(name, i, limit)
-        for (i, name), text in zip(pairs, short, strict=True)
-    ]
-
-
-def _numbered(name: str, number: int, limit: int) -> str:
-    end = f" #{number}"
-    return shorten(name, limit - len(end)) + end
+        raise _checks.fail("names", f"{total}, one per {what}", got)
+    full = {int(i): _printable(str(given[i])) or f"{what} {i}" for i in shown}
+    short = {i: shorten(name, limit) for i, name in full.items()}
+    often = collections.Counter(short.values())
+    for i, text in short.items():
+        if often[text] > 1 or _MISSING in text:
+            short[i] = shorten(full[i], limit - len(f" #{i}")) + f" #{i}"
+    return list(short.values())
 
 
 def label(text: object, limit: int) -> str:
-    """One name alone."""
+    """Printable, short label for one name."""
     return shorten(_printable(str(text)), limit)
 
 
 def shorten(text: str, limit: int) -> str:
-    """Text of at most `limit` columns, the middle left out: both ends tell names apart.
+    """Text of at most `limit` columns, without its middle, because both ends distinguish names.
 
     >>> shorten("worst fractal dimension of all", 16)
     'worst fr… of all'
@@ -189,23 +186,23 @@ def shorten(text: str, limit: int) -> str:
 
 
 def _columns(character: str) -> int:
-    """Ideographs are twice as wide as letters, accents have no width of their own."""
+    """Width in columns: 2 for ideographs, 0 for combining accents, otherwise 1."""
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _fitting(text: str, limit: int) -> str:
-    """The longest beginning of at most `limit` columns."""
+    """The longest prefix of at most `limit` columns."""
     reached = itertools.accumulate(map(_columns, text))
     return text[: sum(1 for total in reached if total <= limit)]
 
 
 def _printable(text: str) -> str:
-    """One line, without control characters; one □ for all in a row that the font cannot draw.
+    """One line without control characters; □ replaces runs of characters missing in the font.
 
-    Matplotlib would warn each time the picture is drawn, and draw boxes itself. Whoever has such
-    names sets `rcParams["font.family"]` to a list of fonts that has them.
+    Matplotlib would warn on every draw, and draw boxes itself. To show such names, set
+    `rcParams["font.family"]` to a list of fonts that have the characters.
     """
     text = " ".join(unicodedata.normalize("NFC", text).split())
     kept = [c for c in text if unicodedata.category(c)[0] != "C"]
@@ -215,7 +212,7 @@ def _printable(text: str) -> str:
 
 
 def _font_files() -> tuple[str, ...]:
-    """Of the fonts that Matplotlib tries in turn, by the settings of now."""
+    """Files of the fonts that Matplotlib currently uses, in order."""
     manager = matplotlib("font_manager")
     families = manager.FontProperties().get_family()
     return tuple(str(manager.findfont(manager.FontProperties(family=[f]))) for f in families)

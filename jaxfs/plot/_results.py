@@ -1,4 +1,4 @@
-"""Pictures of what comes of a selection: a graph of samples, curves of accuracy, heat maps."""
+"""Plots of the results of a selection: graphs of samples, accuracy curves, heat maps."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: More lines than this are drawn as pixels in a vector format.
+#: Number of lines beyond which they are drawn as pixels in vector formats.
 _MANY = 5000
 
 
@@ -26,16 +26,16 @@ def knn_graph(
     names: Sequence[Any] | None = None,
     ax: "Axes | Figure | None" = None,
 ) -> "Axes":
-    """Samples in the plane and a line to each of their neighbours, darker for a larger weight.
+    """Plot samples in the plane with a line to each neighbour, darker for a larger weight.
 
     **Arguments**
 
-    - `graph`: neighbours of n samples, or what `jaxfs.fit_dirichlet_selector` returned.
-    - `x`: `(n, m)`, where the samples are. Two columns are drawn as they are, more of them by their
-      first two principal components, one on a line. With a `DirichletResult`, all d features: the
-      chosen ones are taken.
-    - `labels`: `(n,)`, classes, of any type: their samples differ in colour and form.
-    - `names`: of the columns of `x`.
+    - `graph`: neighbours of n samples, or the result of `jaxfs.fit_dirichlet_selector`.
+    - `x`: `(n, m)`, coordinates of the samples. Two columns are drawn as they are, more by their
+      first two principal components, and one on a line. For a `DirichletResult`, all d features, of
+      which the chosen ones are used.
+    - `labels`: `(n,)`, classes of any type, which differ in colour and marker.
+    - `names`: names of the columns of `x`.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
@@ -53,10 +53,8 @@ def knn_graph(
         if x.shape[1] != graph.energies.shape[0]:
             expected = f"(n, {graph.energies.shape[0]}), the features the graph was learnt from"
             raise _checks.fail("x", expected, f"shape {x.shape}")
-        columns, graph = (
-            _figures.features(graph.indices, "graph.indices", columns.size),
-            graph.graph,
-        )
+        columns = _figures.features(graph.indices, "graph.indices", columns.size)
+        graph = graph.graph
     if not isinstance(graph, KNNGraph):
         raise _checks.fail("graph", "a KNNGraph or DirichletResult", type(graph).__name__)
     neighbours, weights = np.asarray(graph.indices), np.asarray(graph.weights, np.float64)
@@ -64,7 +62,8 @@ def knn_graph(
         raise _checks.fail("x", f"of {len(neighbours)} samples, as the graph", f"shape {x.shape}")
     if not columns.size:
         raise _checks.fail("graph", "of at least one chosen feature", "none")
-    points, titles = _plane(x[:, columns], _column_names(names, columns, x.shape[1]))
+    titles = _figures.names(names, columns, x.shape[1], limit=24, what="feature")
+    points, titles = _plane(x[:, columns], titles)
 
     ax = _figures.axes(ax, 3.4)
     start, place = np.nonzero((neighbours >= 0) & (weights > 0))
@@ -82,21 +81,16 @@ def knn_graph(
     return ax
 
 
-def _column_names(names, columns: np.ndarray, total: int) -> list[str]:
-    return _figures.names(names, columns, total, limit=24, what="feature")
-
-
-def _plane(x: np.ndarray, names: list[str]) -> tuple[np.ndarray, tuple[str, str]]:
-    """Two coordinates of every sample, and what they are."""
+def _plane(x: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:
+    """Two coordinates of every sample, and their names."""
     if x.shape[1] == 1:
-        return np.hstack([x, np.zeros_like(x)]), (names[0], "")
+        return np.hstack([x, np.zeros_like(x)]), [*names, ""]
     if x.shape[1] == 2:
-        return x, (names[0], names[1])
-    centred = x - x.mean(axis=0)
-    left, scale, _ = np.linalg.svd(centred, full_matrices=False)
+        return x, names
+    left, scale, _ = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
     if scale.size < 2:
         raise _checks.fail("x", "of at least two samples", f"shape {x.shape}")
-    return left[:, :2] * scale[:2], ("first principal component", "second component")
+    return left[:, :2] * scale[:2], ["first principal component", "second component"]
 
 
 def _scatter(ax: "Axes", points: np.ndarray, labels: ArrayLike | None) -> None:
@@ -106,7 +100,7 @@ def _scatter(ax: "Axes", points: np.ndarray, labels: ArrayLike | None) -> None:
         return
     found = np.asarray(labels)
     if found.shape != (len(points),):
-        expected = f"of shape ({len(points)},), one a sample"
+        expected = f"of shape ({len(points)},), one per sample"
         raise _checks.fail("labels", expected, f"shape {found.shape}")
     classes, codes = np.unique(found, return_inverse=True)
     handles = [
@@ -123,7 +117,7 @@ def _scatter(ax: "Axes", points: np.ndarray, labels: ArrayLike | None) -> None:
 
 
 def _legend(ax: "Axes", handles: list[Any], texts: Sequence[Any]) -> None:
-    """Names as they are: Matplotlib would leave out those that begin with an underscore."""
+    """A legend of literal names; Matplotlib by itself omits names that begin with an underscore."""
     legend = ax.legend(handles, [_figures.label(t, 20) for t in texts], fontsize="small")
     for text in legend.get_texts():
         text.set(**_figures.LITERAL)
@@ -137,21 +131,21 @@ def accuracy_curve(
     label: str = "accuracy",
     ax: "Axes | Figure | None" = None,
 ) -> "Axes":
-    """Accuracy against the number of features: the mean of several runs ± one standard deviation.
+    """Plot accuracy against the number of features: mean of several runs ± one standard deviation.
 
     **Arguments**
 
     - `counts`: `(m,)`, numbers of features, rising.
-    - `accuracies`: `(m,)`, or `(runs, m)` for a band, such as a run for each fold; or a mapping of
-      method to such an array, for a curve each.
-    - `baseline`: that of all features, a horizontal line.
-    - `label`: what is measured.
+    - `accuracies`: `(m,)`, or `(runs, m)` for a band, for example one run per fold; or a mapping
+      from methods to such arrays, for one curve each.
+    - `baseline`: accuracy with all features, a horizontal line.
+    - `label`: name of the measure.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
 
-    **Numerics** the deviation has runs − 1 in its denominator. The axis of numbers is logarithmic
-    if the last is more than 20 times the first.
+    **Numerics** the deviation has runs − 1 in its denominator. The horizontal axis is logarithmic
+    if the last number is more than 20 times the first.
 
     >>> from jaxfs import plot
     >>> ax = plot.accuracy_curve([1, 2, 5], {"ManiFeSt": [[0.7, 0.8, 0.9], [0.6, 0.8, 0.8]]})
@@ -211,15 +205,15 @@ def heat_map(
     label: str | None = None,
     ax: "Axes | Figure | None" = None,
 ) -> "Axes":
-    """A matrix as colours, such as a kernel between features or the overlap of several methods.
+    """Plot a matrix as colours, such as a kernel between features or the overlap of methods.
 
     **Arguments**
 
     - `values`: `(r, c)`. NaN is left white; infinity is refused.
-    - `rows`, `columns`: names, r and c of them. Of many, some are written.
-    - `signed`: colours that are symmetric about zero.
-    - `label`: what the colours mean, beside a colour bar. Without, and in up to 8 × 8 cells, the
-      values are written in the cells.
+    - `rows`, `columns`: r and c names. Only some of many names are written.
+    - `signed`: whether the colours are symmetric about zero.
+    - `label`: meaning of the colours, next to a colour bar. Without a label, matrices of up to
+      8 × 8 have their values written in the cells.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
@@ -246,7 +240,7 @@ def heat_map(
 
 
 def _ticks(axis: Any, names: Sequence[Any] | None, total: int, most: int, **style: Any) -> None:
-    """Names beside at most so many lines; numbers, few of them, where there are no names."""
+    """Names next to at most `most` lines; a few numbers if there are no names."""
     if names is None:
         axis.set_major_locator(_figures.matplotlib("ticker").MaxNLocator(5, integer=True))
         return
@@ -257,7 +251,7 @@ def _ticks(axis: Any, names: Sequence[Any] | None, total: int, most: int, **styl
 
 def _write_cells(ax: "Axes", image: Any, grid: np.ndarray) -> None:
     """Values in white on dark cells and in black on light ones."""
-    # The luminance at which black and white stand out equally, for sRGB colours.
+    # 0.179 is the luminance of sRGB colours at which black and white have equal contrast.
     red_green_blue = image.to_rgba(np.ma.masked_invalid(grid))[..., :3]
     light = red_green_blue**2.2 @ np.array([0.2126, 0.7152, 0.0722]) > 0.179
     for row, column in np.ndindex(grid.shape):

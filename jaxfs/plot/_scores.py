@@ -1,4 +1,4 @@
-"""Pictures of features: their scores, their ranks, where they lie in an image, eigenvectors."""
+"""Plots of features: scores, ranks, positions in an image, eigenvectors."""
 
 import math
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_NAME = 22
-_LINE = 0.22  # inches
+#: Maximum width of a name in columns, and height of a line in inches.
+_NAME, _LINE = 22, 0.22
 
 
 def score_bars(
@@ -30,17 +30,17 @@ def score_bars(
     label: str = "score",
     ax: "Axes | Figure | None" = None,
 ) -> "Axes":
-    """A bar for each of the best features, the best at the top.
+    """Plot a bar for each of the best features, the best at the top.
 
     **Arguments**
 
     - `scores`: `(d,)`, finite; larger is better.
-    - `names`: d of them; anything with a `str`. Long ones lose their middle.
-    - `num_shown`: at most so many bars.
-    - `selected`: indices of chosen features: they are blue, all others grey.
+    - `names`: d names of any type that has a `str`. Long names are shortened in the middle.
+    - `num_shown`: maximum number of bars.
+    - `selected`: indices of chosen features, which are blue; all others are grey.
     - `order`: indices of the features to show, the first at the top, such as those of a
-      `Selection`; by default all of them, by falling score, ties to the lowest index.
-    - `label`: what the lengths mean; as all labels, in the notation of Matplotlib.
+      `Selection`; by default all, by falling score, ties to the lowest index.
+    - `label`: meaning of the lengths; like all labels, in the notation of Matplotlib.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
@@ -75,15 +75,16 @@ def rank_intervals(
     num_shown: int = 20,
     ax: "Axes | Figure | None" = None,
 ) -> "Axes":
-    """The mean rank of each feature over resamples, ± one standard deviation, the best at the top.
+    """Plot the mean rank of each feature over resamples ± one standard deviation, the best on top.
 
-    At the right is how often the feature was among the first k, which the dashed line bounds.
+    The share of resamples with the feature among the first k is at the right; a dashed line bounds
+    these k.
 
     **Arguments**
 
-    - `stability`: what `jaxfs.stability` returned.
-    - `names`: of all d features.
-    - `num_shown`: at most so many features, those of the smallest mean rank.
+    - `stability`: the result of `jaxfs.stability`.
+    - `names`: names of all d features.
+    - `num_shown`: maximum number of features, those of the smallest mean rank.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
@@ -134,17 +135,17 @@ def pixel_map(
     label: str | None = "score",
     ax: "Axes | Figure | None" = None,
 ) -> "Axes":
-    """Features that are the pixels of an image, each in the colour of its value.
+    """Plot features that are the pixels of an image, coloured by their values.
 
     **Arguments**
 
-    - `values`: `(d,)`, finite, row after row.
-    - `shape`: rows and columns of the image, of product d.
-    - `num_marked`: so many pixels of the largest values are marked; with their rank, 1 the largest,
-      where the image has at most 16 rows and columns.
-    - `signed`: colours that are symmetric about zero; otherwise they begin at the smaller of zero
-      and the smallest value.
-    - `label`: what the colours mean; `None` leaves the colour bar out.
+    - `values`: `(d,)`, finite, row by row.
+    - `shape`: numbers of rows and columns of the image, of product d.
+    - `num_marked`: number of pixels of the largest values to mark; with their rank, 1 for the
+      largest, if the image has at most 16 rows and columns.
+    - `signed`: whether colours are symmetric about zero; otherwise they begin at the smaller of
+      zero and the smallest value.
+    - `label`: meaning of the colours; `None` omits the colour bar.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
@@ -175,22 +176,24 @@ def eigenvectors(
     num_shown: int | None = None,
     ax: Any = None,
 ) -> np.ndarray:
-    """The leading eigenvectors of ManiFeSt's operators: what two classes share, and what differs.
+    """Plot the leading eigenvectors of ManiFeSt's operators: common and different structure.
 
-    Those of the mean M are above, those of the difference D below, by falling magnitude of their
-    eigenvalue λ. A positive λ(D) belongs to an association that the first class has more of.
+    Eigenvectors of the mean M of two classes are in the upper row, those of their difference D in
+    the lower row, by falling magnitude of the eigenvalue λ. A positive λ(D) belongs to an
+    association that is stronger in the first class.
 
     **Arguments**
 
-    - `operators`: what `jaxfs.manifest_operators` returned.
-    - `num_vectors`: of each operator.
-    - `shape`: rows and columns, where the features are pixels; otherwise each panel has a bar for
-      each of the `num_shown` features of largest magnitude, 8 by default, with their `names`.
+    - `operators`: the result of `jaxfs.manifest_operators`.
+    - `num_vectors`: number of eigenvectors of each operator.
+    - `shape`: numbers of rows and columns if the features are pixels. Otherwise each panel has a
+      bar for each of the `num_shown` features of largest magnitude, 8 by default, with their
+      `names`.
     - `ax`: an array of Axes, `(2, num_vectors)`; by default a new figure, 4 inches wide.
 
     **Returns** the Axes, `(2, num_vectors)`.
 
-    **Numerics** a vector's sign means nothing; its entry of largest magnitude is made positive.
+    **Numerics** the sign of a vector has no meaning; its entry of largest magnitude is positive.
 
     **Cost** two `eigh` of size d.
 
@@ -204,7 +207,7 @@ def eigenvectors(
     (2, 2)
     """
     if not isinstance(operators, ManifestOperators):
-        expected = "what jaxfs.manifest_operators returned"
+        expected = "the result of jaxfs.manifest_operators"
         raise _checks.fail("operators", expected, type(operators).__name__)
     d = operators.mean.shape[-1]
     num_vectors = _checks.integer(num_vectors, "num_vectors", low=1, high=d)
@@ -227,7 +230,7 @@ def eigenvectors(
                 panel.set(xticks=[], yticks=[])
             else:
                 _entries(panel, vector, names, num_shown, limit=24 // num_vectors)
-            # Above bars, which are narrow, a title may reach to the left over their names.
+            # Bars are narrow, so their title may extend to the left over the names.
             loc = "center" if shape is not None else "right"
             panel.set_title(f"λ({letter}) = {value:.3g}", fontsize="medium", loc=loc)
     return axes
@@ -237,7 +240,7 @@ def eigenvectors(
 
 
 def _listing(labels: list[str], ax: "Axes | Figure | None") -> "Axes":
-    """Axes with a line for each name, from the top."""
+    """Axes with one line per name, from the top."""
     ax = _figures.axes(ax, 0.8 + _LINE * max(len(labels), 3))
     ax.set_yticks(np.arange(len(labels)), labels, **_figures.LITERAL)
     ax.set_ylim(len(labels) - 0.4, -0.6)
@@ -252,7 +255,7 @@ def _counted(label: str, shown: int, total: int) -> str:
 
 
 def _entries(ax, vector: np.ndarray, names, num_shown: int, *, limit: int) -> None:
-    """The entries of a vector that are largest in magnitude, as bars."""
+    """Bars for the entries of a vector that are largest in magnitude."""
     largest = _figures.by_falling(np.abs(vector))[:num_shown]
     labels = _figures.names(names, largest, vector.size, limit=max(limit, 5), what="feature")
     _listing(labels, ax)
@@ -270,12 +273,12 @@ def _image_shape(shape: Any, size: int) -> tuple[int, int]:
 
 
 def _image_height(shape: tuple[int, ...], width: float) -> float:
-    """In inches, of an image so wide; long ones are made narrower."""
+    """Height in inches of an image of this width; tall images are made narrower."""
     return min(width * shape[0] / shape[1], 2 * width)
 
 
 def _mark(ax: "Axes", grid: np.ndarray, number: int) -> None:
-    """Ranks on the largest pixels, or frames where there is no room for a number."""
+    """Write ranks on the largest pixels, or draw frames if there is no room for a number."""
     effects, patches = _figures.matplotlib("patheffects"), _figures.matplotlib("patches")
     outline = [effects.withStroke(linewidth=2.5, foreground="black")]
     for place, pixel in enumerate(_figures.by_falling(grid.ravel())[:number], start=1):

@@ -1,8 +1,8 @@
-"""Tables larger than memory: filters, GC and GKL from blocks of rows.
+"""Filters, GC and GKL for tables larger than memory, from blocks of rows.
 
-A source (`from_npy`, `from_parquet`, `from_blocks`) is gone through a few times, and never held
-whole. The answers are those of the functions of the same name on the whole table, to rounding;
-their docstrings tell what they mean. Nothing here runs under `jit`: the passes are on the host, the
+A source (`from_npy`, `from_parquet`, `from_blocks`) is read in a few passes and is never held as a
+whole. The results are those of the functions of the same name on the whole table, to rounding;
+their docstrings explain them. Nothing here runs under `jit`: the passes run on the host, and the
 arithmetic on the device.
 
 >>> import numpy as np

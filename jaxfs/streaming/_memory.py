@@ -1,38 +1,36 @@
-"""How much memory this process may still take, by machine, container and limits; no JAX."""
+"""Free memory of this process, given the machine, the container and its limits; no JAX."""
 
 import math
 import os
 from pathlib import Path
 
-#: What control groups, of version 2 and 1, call the most they may hold and what they hold.
+#: Files of control groups, of version 2 and 1, with the limit and the usage.
 _VERSION_2 = "memory.max", "memory.current"
 _VERSION_1 = "memory.limit_in_bytes", "memory.usage_in_bytes"
 
 
 def free() -> float:
-    """Bytes that are free; infinite where that is not known."""
+    """The number of free bytes; infinite if it is not known."""
     return min(_of_machine(), of_container(), _of_process())
 
 
 def _of_process() -> float:
-    """Bytes that the limit of the address space leaves (`ulimit -v`)."""
+    """Bytes left of the limit of the address space (`ulimit -v`)."""
     try:
         import resource
 
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return math.inf
-        with open("/proc/self/statm", encoding="ascii") as file:
-            taken = int(file.read().split()[0]) * resource.getpagesize()
-    except (ImportError, OSError, ValueError):  # no such limits, or no such file
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError, ValueError):  # not on this platform
         return math.inf
-    return float(max(0, limit - taken))
+    if limit == resource.RLIM_INFINITY:
+        return math.inf
+    return float(max(0, limit - pages * resource.getpagesize()))
 
 
 def _of_machine() -> float:
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            found = dict(line.split(":", 1) for line in file)
+        found = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         return 1024 * float(found["MemAvailable"].split()[0])
     except (OSError, KeyError, ValueError):
         pass
@@ -45,33 +43,29 @@ def _of_machine() -> float:
 def of_container(
     groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> float:
-    """Bytes that control groups leave (Docker, Kubernetes, SLURM): the least up to their root."""
+    """Bytes left by control groups (Docker, Kubernetes, SLURM): the minimum up to their root."""
     try:
         lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
     except (OSError, ValueError):
         return math.inf
     rest = math.inf
     for _, controllers, path in (line for line in lines if len(line) == 3):
-        if "memory" in controllers.split(","):
-            top, files = root / "memory", _VERSION_1
-        elif not controllers:
-            top, files = root, _VERSION_2
-        else:
+        first_version = "memory" in controllers.split(",")
+        if controllers and not first_version:
             continue
-        # Inside a container the path may be the host's: then there is only the root to look at.
+        top, files = (root / "memory", _VERSION_1) if first_version else (root, _VERSION_2)
+        # Inside a container the path may be that of the host. Then only the root exists.
         group = top / path.strip("/")
-        for folder in (group, *group.parents):
-            rest = min(rest, _rest(folder, *files))
-            if folder == top:
-                break
+        folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(top)]
+        rest = min(rest, *(_rest(folder, *files) for folder in folders))
     return rest
 
 
 def _rest(folder: Path, limit: str, used: str) -> float:
-    """What one group leaves; files that it read count as used, though they make room."""
+    """Bytes left by one group. Its usage includes cached files, which can be dropped."""
     try:
         most, now = (int((folder / name).read_text()) for name in (limit, used))
-    except (OSError, ValueError):  # no such group, or no limit: `max`
+    except (OSError, ValueError):  # no such group, or the limit is `max`
         return math.inf
     try:
         lines = (folder / "memory.stat").read_text().splitlines()
@@ -83,6 +77,6 @@ def _rest(folder: Path, limit: str, used: str) -> float:
 
 
 def readable(number: float) -> str:
-    """`1.5 MB`."""
+    """A number of bytes with a unit, such as `1.5 MB`."""
     power = min(4, max(0, int(math.log10(max(number, 1)) // 3)))
     return f"{number / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"

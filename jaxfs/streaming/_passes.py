@@ -1,9 +1,9 @@
 """Moments of the classes from passes over blocks of rows.
 
-Sums over a block are taken on the device about an origin among the samples, those over blocks on
-the host in float64: neither large offsets nor many rows cost digits. All classes have one origin:
-what is constant in a class has a spread of rounding, where the functions that see the whole table
-have 0.
+Sums over a block are computed on the device, relative to an origin among the samples. Sums over
+blocks are computed on the host in float64. Neither large offsets nor many rows therefore cost
+digits. All classes have one origin: a feature that is constant in a class has a variance of
+rounding size, while the functions on the whole table give exactly 0.
 """
 
 import functools
@@ -15,80 +15,81 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs.methods.gaussian import _moments as moments
+from jaxfs.methods.gaussian._moments import ClassBlocks, class_blocks
 from jaxfs.streaming._blocks import Block, Source
 
 
-class Sums(NamedTuple):
-    """Of a first pass."""
+class FirstPass(NamedTuple):
+    """Statistics gathered in the first pass."""
 
     origin: np.ndarray  # (d,)
     sizes: np.ndarray  # (c,), the weight of each class
-    counts: np.ndarray  # (c,), its samples of positive weight
-    means: np.ndarray  # (c, d), less the origin
-    reach: np.ndarray  # (d,), the largest distance from it
+    counts: np.ndarray  # (c,), the number of samples of positive weight
+    means: np.ndarray  # (c, d), relative to the origin
+    largest: np.ndarray  # (d,), the largest absolute value, relative to the origin
     low: np.ndarray  # (d,), the smallest values
-    unit: np.ndarray  # (d,), a power of two near the reach, so that squares do not overflow
-    by_class: bool  # or all samples as one class, and the targets are numbers
+    by_class: bool  # false if all samples are one class
+
+    @property
+    def unit(self) -> np.ndarray:
+        """A power of two near the largest value of each feature: squares do not overflow."""
+        limits = np.finfo(jax.dtypes.canonicalize_dtype(self.origin.dtype))
+        known = np.isfinite(self.largest) & (self.largest > 0)
+        size = np.where(known, self.largest, 1.0)
+        size = np.clip(size, 16 * float(limits.tiny), float(limits.max) / 16)
+        return np.exp2(np.floor(np.log2(size)))
 
 
-def add_up(source: Source, num_classes: int | None) -> Sums:
-    """The first pass; `num_classes=None` takes all samples for one class."""
+def first_pass(source: Source, num_classes: int | None) -> FirstPass:
+    """Sizes, means and ranges; `num_classes=None` treats all samples as one class."""
     _checks.record(source, "source", Source, "`from_blocks`")
     c = num_classes or 1
-    d = source.num_features
-    _checks.table_size(c, d, "num_classes")
+    _checks.table_size(c, source.num_features, "num_classes")
     origin: np.ndarray | None = None
-    sizes, sums, reach, low = np.zeros(c), np.zeros((c, d)), np.zeros(d), np.full(d, np.inf)
-    counts = np.zeros(c, int)
+    d = source.num_features
+    counts, sizes, sums = np.zeros(c, int), np.zeros(c), np.zeros((c, d))
+    largest, low = np.zeros(d), np.full(d, np.inf)
     for block in _coded(source, num_classes):
-        if origin is None:
-            if not np.any(block.weights > 0):
-                continue
-            here = np.flatnonzero(block.weights > 0)
+        here = np.flatnonzero(block.weights > 0)
+        if not len(here):
+            continue
+        if origin is None:  # a median is no outlier
             three = block.x[here[[0, len(here) // 2, -1]]]
-            origin = np.median(three, axis=0).astype(source.dtype)  # lest it be an outlier
-        counts += np.bincount(block.y[block.weights > 0], minlength=c)
-        size, total, away, least = (np.asarray(a, np.float64) for a in _first(block, origin, c))
+            origin = np.median(three, axis=0).astype(source.dtype)
+        counts += np.bincount(block.y[here], minlength=c)
+        size, total, away, least = (np.asarray(a, float) for a in _block_sums(block, origin, c))
         sizes, sums = sizes + size, sums + total
-        reach, low = np.maximum(reach, away), np.minimum(low, least)
+        largest, low = np.maximum(largest, away), np.minimum(low, least)
     if origin is None:
         raise _checks.fail("the source", "of samples with positive weight", "none")
     if np.any(sizes == 0):
         expected = f"such that each of {c} classes has samples"
         raise _checks.fail("y", expected, f"none of {int(np.argmin(sizes))}")
-    limits = np.finfo(jax.dtypes.canonicalize_dtype(source.dtype))
-    known = np.isfinite(reach) & (reach > 0)
-    size = np.clip(np.where(known, reach, 1.0), 16 * float(limits.tiny), float(limits.max) / 16)
-    unit = np.exp2(np.floor(np.log2(size)))
-    means = sums / sizes[:, None]
-    return Sums(origin, sizes, counts, means, reach, low, unit, num_classes is not None)
+    means, by_class = sums / sizes[:, None], num_classes is not None
+    return FirstPass(origin, sizes, counts, means, largest, low, by_class)
 
 
-def average(
-    source: Source, sums: Sums, function: Callable[..., jax.Array], *more, unit=None
+def class_average(
+    source: Source, first: FirstPass, function: Callable[..., jax.Array], *more, unit=None
 ) -> np.ndarray:
-    """Over each class, of what `function(rows, *more)` sums over its samples, less their mean.
+    """The mean over each class of a method of `ClassBlocks`, on samples less the class mean.
 
-    `function` is a method of `Rows`; features are taken in a `unit`, 1 by default.
+    The method is called with `more`. Features are divided by `unit`.
     """
-    c = len(sums.sizes)
+    c = len(first.sizes)
     scale = np.asarray(1.0 if unit is None else unit, source.dtype)
-    about = [(a / scale).astype(source.dtype) for a in (sums.origin, sums.means)]
+    about = [(a / scale).astype(source.dtype) for a in (first.origin, first.means)]
     out: Any = None
-    for block in _coded(source, c if sums.by_class else None):
+    for block in _coded(source, c if first.by_class else None):
         block = block if unit is None else block._replace(x=block.x / scale)
-        new = np.asarray(_later(block, *about, function, *more))
+        new = np.asarray(_block_average(block, *about, function, *more))
         out = new.astype(np.float64) if out is None else np.add(out, new, out=out)
-    out /= sums.sizes.reshape(-1, *[1] * (out.ndim - 1))
+    out /= first.sizes.reshape(-1, *[1] * (out.ndim - 1))
     return out
 
 
-def targets_with(source: Source, sums: Sums) -> tuple[np.ndarray, float]:
-    """Σ w (x − mean)(y − mean of y) for every feature, in its unit, and Σ w (y − mean)².
-
-    Two more passes.
-    """
+def target_products(source: Source, first: FirstPass) -> tuple[np.ndarray, float]:
+    """Σ w (x − mean)(y − mean) of every feature, in its unit; Σ w (y − mean)². Two passes."""
     mass: Any = 0.0
     total: Any = 0.0
     for block in source:
@@ -96,16 +97,14 @@ def targets_with(source: Source, sums: Sums) -> tuple[np.ndarray, float]:
             raise _checks.fail("y", "numbers", f"dtype {block.y.dtype}")
         w = block.weights.astype(np.float64)
         mass, total = mass + w.sum(), total + w @ np.where(w > 0, block.y, 0)
-    centre = total / mass
-    means = sums.means.astype(source.dtype)
-    unit = sums.unit.astype(source.dtype)
+    means, unit = first.means.astype(source.dtype), first.unit.astype(source.dtype)
     product, square = np.zeros(source.num_features), 0.0
     for block in source:
         there = block.weights > 0
-        target = np.where(there, block.y - centre, 0).astype(source.dtype)
-        x = np.where(there[:, None], block.x, sums.origin[None])
-        w = target * block.weights
-        product += np.asarray(_product(x, w, sums.origin, means, unit), np.float64)
+        target = np.where(there, block.y - total / mass, 0).astype(source.dtype)
+        x = np.where(there[:, None], block.x, first.origin[None])
+        weighted = target * block.weights
+        product += np.asarray(_product(x, weighted, first.origin, means, unit), np.float64)
         square += float(block.weights.astype(np.float64) @ np.square(target, dtype=np.float64))
     return product, square
 
@@ -122,24 +121,22 @@ def _coded(source: Source, num_classes: int | None) -> Iterator[Block]:
         yield block._replace(y=y)
 
 
-def _arranged(block: Any, num_classes: int, origin) -> moments.Rows:
-    return moments.arranged(block.x, block.y, block.weights, num_classes, origin=origin)
+def _class_blocks(block: Any, num_classes: int, origin) -> ClassBlocks:
+    return class_blocks(block.x, block.y, block.weights, num_classes, origin=origin)
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _first(block: Block, origin, num_classes: int):
-    rows = _arranged(block, num_classes, origin)
-    sizes = rows.by_class(jnp.sum(rows.shares, axis=1, keepdims=True))[:, 0]
-    sums = rows.by_class(moments.products(rows.shares, rows.blocks))
+def _block_sums(block: Block, origin, num_classes: int):
+    """Sizes and sums of the classes, largest absolute values, smallest values."""
+    rows = _class_blocks(block, num_classes, origin)
     low = jnp.min(jnp.where((block.weights > 0)[:, None], block.x, jnp.inf), axis=0)
-    return sizes, sums, moments.reach(rows), low
+    return rows.sizes(), rows.sums(), rows.largest(), low
 
 
 @functools.partial(jax.jit, static_argnums=3)
-def _later(block: Block, origin, means, function, *more):
-    rows = _arranged(block, means.shape[0], origin)
-    alone = jnp.ones(means.shape[0], means.dtype)
-    return function(moments.about(rows, alone, means), *more)
+def _block_average(block: Block, origin, means, function, *more):
+    rows = _class_blocks(block, means.shape[0], origin)
+    return function(rows.centred(means), *more)
 
 
 @jax.jit

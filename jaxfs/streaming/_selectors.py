@@ -1,7 +1,6 @@
 """Filters, GC and GKL from passes over blocks of rows."""
 
 import functools
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -11,25 +10,13 @@ from jaxtyping import Array, Float
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods.classical import _class_moments as _classical_class_moments
-from jaxfs.methods.gaussian import _criteria, _search
-from jaxfs.methods.gaussian import _select as _gaussian_select
-from jaxfs.methods.gaussian._moments import (
-    LARGEST_BLOCK,
-    Covariances,
-    Elsewhere,
-    Moments,
-    Rows,
-    num_sums,
-    summary,
-)
-from jaxfs.methods.gaussian._search import Search
-from jaxfs.streaming._blocks import Source as Source
-from jaxfs.streaming._blocks import from_blocks as from_blocks
-from jaxfs.streaming._blocks import from_npy as from_npy
-from jaxfs.streaming._blocks import from_parquet as from_parquet
-from jaxfs.streaming._passes import Sums, add_up, average, targets_with
+from jaxfs.methods.gaussian import _criteria, _moments, _search
+from jaxfs.methods.gaussian._moments import ClassBlocks
+from jaxfs.methods.gaussian._select import check_fallback, check_rank, search_arguments
+from jaxfs.streaming._blocks import Source
+from jaxfs.streaming._passes import FirstPass, class_average, first_pass, target_products
 
-#: Bytes that the classes' covariances may take; beyond, every chosen feature costs a pass.
+#: Maximum number of bytes of the classes' covariances; otherwise each chosen feature costs a pass.
 MEMORY = 2**30
 
 # ---- Selectors ----------------------------------------------------------------------------------
@@ -50,20 +37,20 @@ def gc_select(
 ) -> Selection:
     """`jaxfs.gc_select` of a table that does not fit into memory.
 
-    **Arguments** those of `jaxfs.gc_select`, with a `source` for the data, the labels and the
-    weights; and `memory`: where the covariances of all classes, 8·C·d² bytes, take no more, they
-    are computed in one pass, and the search needs no other. Otherwise each chosen feature takes a
-    pass.
+    **Arguments** those of `jaxfs.gc_select`, with a `source` instead of the data, the labels and
+    the weights; and `memory`, the bytes that the covariances of all classes may take. If their
+    8·C·d² bytes fit, one pass computes them and the search needs no other. Otherwise each chosen
+    feature takes a pass.
 
     **Returns** `Selection`, as `jaxfs.gc_select`.
 
     **Cost** two passes and n·d² multiplications, or `num_features` + 1 passes; the default ridge
-    takes one more. Memory: `memory` three times, or some O(C k d), and a few blocks.
+    takes one more. The memory is three times `memory`, or O(C k d), and a few blocks.
     """
-    _gaussian_select.check_fallback(fallback, key)
-    settings = (num_features, num_classes, objective, ridge, shrinkage, initial)
-    search = _search.gc_search
-    return _select(source, search, settings, {"fallback": fallback}, key, memory)
+    check_fallback(fallback, key)
+    model = (num_features, num_classes, objective, ridge, shrinkage, initial)
+    search = _search.CompromiseSearch
+    return _select(source, search, model, memory, key, fallback=fallback)
 
 
 def gkl_select(
@@ -78,77 +65,54 @@ def gkl_select(
     memory: int = MEMORY,
 ) -> Selection:
     """`jaxfs.gkl_select` of a table that does not fit into memory; otherwise as `gc_select`."""
-    settings = (num_features, num_classes, objective, ridge, shrinkage, initial)
-    return _select(source, _gkl, settings, {}, None, memory)
+    model = (num_features, num_classes, objective, ridge, shrinkage, initial)
+    return _select(source, _search.DivergenceSearch, model, memory)
 
 
-def _gkl(m, ridge, shrinkage, initial, key, **options) -> Search:
-    return _search.gkl_search(m, ridge, shrinkage, initial, **options)
-
-
-def _select(source, search: Callable[..., Search], settings, more, key, memory) -> Selection:
+def _select(source, search: type[_search.Search], model, memory, *more, **extra) -> Selection:
+    """The selection by `search`, which receives `more` after the initial features, and `extra`."""
     _checks.record(source, "source", Source, "`from_blocks`")
     dtype = jax.dtypes.canonicalize_dtype(source.dtype)
-    given, options = _gaussian_select.settings(source.num_features, dtype, *settings)
-    options.update(more)
-    c, k = options.pop("num_classes"), options["num_features"]
-    _checks.integer(memory, "memory", low=0)
-    sums = add_up(source, c)
-    _gaussian_select.check_rank(int(np.sum(sums.reach != 0)), sums.counts, k, *given[:2])
-    terms = num_sums(source.rows / LARGEST_BLOCK, LARGEST_BLOCK)
-    whole = 8 * c * source.num_features**2 <= memory
-    found = average(source, sums, Rows.covariances if whole else Rows.variances)
-    variances = np.array([np.diagonal(a) for a in found]) if whole else found
-    data = Covariances(jnp.asarray(found, dtype), terms) if whole else Elsewhere(terms)
-    m = _moments_of(sums, variances, data, dtype)
-    ridge, *others = given
+    (ridge, shrinkage, start), options = search_arguments(source.num_features, dtype, *model)
+    c, k = options.pop("num_classes"), start.shape[0]
+    whole = 8 * c * source.num_features**2 <= _checks.integer(memory, "memory", low=0)
+    first = first_pass(source, c)
+    check_rank(int(np.sum(first.largest != 0)), first.counts, k, ridge, shrinkage)
+    m = _gaussian_moments(source, first, whole)
     if ridge is None:
         units = np.asarray(m.deviations), np.asarray(_criteria.deviation(m))
-        fourth = average(source, sums, Rows.fourth_powers, *units)
+        fourth = class_average(source, first, ClassBlocks.fourth_powers, *units)
         ridge = _criteria.default_ridge(m, jnp.asarray(fourth, dtype))
-    static = search, tuple(options.items())
-    arguments = (m, ridge, *others, key)
+    static = search, tuple((options | extra).items())
+    call = functools.partial(_call, *static, (m, ridge, shrinkage, start, *more))
     if whole:
-        return _all_steps(*static, *arguments)
-    carry = _start(*static, *arguments)
+        return call("run")
+    state = call("start")
     for step in range(k):
-        i, chosen = _choose(*static, *arguments, np.int32(step), carry)
+        i, pending = call("choose", np.int32(step), state)
         own = np.zeros((c, source.num_features))
-        if step < k - 1 and bool(m.finite):  # after the last nothing is chosen, nor beside NaN
-            own = average(source, sums, Rows.covariances_with, np.int32(i))
-        carry = _absorb(*static, *arguments, chosen, own.astype(dtype))
-    return _finish(*static, *arguments, carry)
+        if step < k - 1 and bool(m.finite):  # the last step, and NaN, need no covariances
+            own = class_average(source, first, ClassBlocks.covariances_with, np.int32(i))
+        state = call("absorb", pending, own.astype(dtype))
+    return _search.selection(state)
 
 
-def _moments_of(sums: Sums, variances, data, dtype) -> Moments:
-    arrays = (sums.sizes / sums.sizes.sum(), sums.means, variances, sums.reach)
-    return summary(data, *(jnp.asarray(a, dtype) for a in arrays))
+def _gaussian_moments(source: Source, first: FirstPass, whole: bool) -> _moments.GaussianMoments:
+    """The moments of the classes; with their covariances if these are to be held as a `whole`."""
+    dtype = jax.dtypes.canonicalize_dtype(source.dtype)
+    function = ClassBlocks.covariances if whole else ClassBlocks.variances
+    found = class_average(source, first, function)
+    variances = np.diagonal(found, axis1=1, axis2=2) if whole else found
+    data = _moments.ClassCovariances(jnp.asarray(found, dtype)) if whole else None
+    terms = _moments.num_sums(source.rows / _moments.LARGEST_BLOCK, _moments.LARGEST_BLOCK)
+    arrays = first.sizes / first.sizes.sum(), first.means, variances, first.largest
+    return _moments.moments_of(data, terms, *(jnp.asarray(a, dtype) for a in arrays))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _all_steps(search, options, m, *given):
-    options = dict(options)
-    return _search.run(search(m, *given, **options), m, options["num_features"])
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _start(search, options, m, ridge, shrinkage, initial, key):
-    return search(m, ridge, shrinkage, initial, key, **dict(options)).start
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _choose(search, options, m, ridge, shrinkage, initial, key, step, carry):
-    return search(m, ridge, shrinkage, initial, key, **dict(options)).choose(step, carry)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _absorb(search, options, m, ridge, shrinkage, initial, key, chosen, own):
-    return search(m, ridge, shrinkage, initial, key, **dict(options)).absorb(chosen, own)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _finish(search, options, m, ridge, shrinkage, initial, key, carry):
-    return search(m, ridge, shrinkage, initial, key, **dict(options)).finish(carry)
+@functools.partial(jax.jit, static_argnums=(0, 1, 3))
+def _call(search, options, model, method: str, *arguments):
+    """A method of a `Search`, which is built from its model inside `jit`."""
+    return getattr(search(*model, **dict(options)), method)(*arguments)
 
 
 # ---- Filters ------------------------------------------------------------------------------------
@@ -173,19 +137,19 @@ def t_score(source: Source, num_classes: int = 2) -> Float[Array, "d"]:
 
 def chi2_score(source: Source, num_classes: int) -> Float[Array, "d"]:
     """`jaxfs.chi2_score`, in two passes; negative values raise."""
-    sums = add_up(source, _checks.integer(num_classes, "num_classes", low=2))
-    if np.any(sums.low < 0):
-        j = int(np.nanargmin(sums.low))
-        raise _checks.fail("x", "nonnegative for χ²", f"{sums.low[j]} in feature {j}")
-    m = _scaled(source, sums)
-    share = sums.sizes / sums.sizes.sum()
-    mean = jnp.asarray(share @ sums.means + sums.origin, m.unit.dtype)
+    first = first_pass(source, _checks.integer(num_classes, "num_classes", low=2))
+    if np.any(first.low < 0):
+        j = int(np.nanargmin(first.low))
+        raise _checks.fail("x", "nonnegative for χ²", f"{first.low[j]} in feature {j}")
+    m = _scaled(source, first)
+    share = first.sizes / first.sizes.sum()
+    mean = jnp.asarray(share @ first.means + first.origin, m.unit.dtype)
     return _classical_class_moments.quotient(m.between, mean / m.unit) * m.unit
 
 
 def variance_score(source: Source) -> Float[Array, "d"]:
-    """`jaxfs.variance_score`, in two passes; the targets are not looked at."""
-    m = _scaled(source, add_up(source, None))
+    """`jaxfs.variance_score`, in two passes; the targets are not used."""
+    m = _scaled(source, first_pass(source, None))
     return m.within / jnp.sum(m.mass) * m.unit * m.unit
 
 
@@ -198,7 +162,7 @@ def pearson_score(source: Source) -> Float[Array, "d"]:
 def f_regression_score(source: Source) -> Float[Array, "d"]:
     """`jaxfs.f_regression_score`, in four passes.
 
-    1 − r² is taken as it is: of float32 data, a nearly perfect fit has an F of few digits.
+    1 − r² is computed as it stands: for float32 data, the F of a nearly perfect fit has few digits.
     """
     r, mass, dtype = _correlation(source)
     if mass <= 2:
@@ -209,25 +173,26 @@ def f_regression_score(source: Source) -> Float[Array, "d"]:
 
 
 def _class_moments(source: Source, num_classes: int) -> _classical_class_moments.ClassMoments:
-    return _scaled(source, add_up(source, _checks.integer(num_classes, "num_classes", low=2)))
+    return _scaled(source, first_pass(source, _checks.integer(num_classes, "num_classes", low=2)))
 
 
-def _scaled(source: Source, sums: Sums) -> _classical_class_moments.ClassMoments:
-    """In units of each feature's spread, so that float32 holds what float64 has found."""
+def _scaled(source: Source, first: FirstPass) -> _classical_class_moments.ClassMoments:
+    """The moments in units of each feature's largest value, so that they fit into float32."""
     dtype = jax.dtypes.canonicalize_dtype(source.dtype)
-    unit = sums.unit
-    squares = average(source, sums, Rows.variances, unit=unit) * sums.sizes[:, None]
-    means = sums.means - (sums.sizes / sums.sizes.sum()) @ sums.means
-    arrays = (sums.sizes, means / unit, squares, np.zeros((0, 0)), unit)
+    unit, sizes = first.unit, first.sizes
+    squares = class_average(source, first, ClassBlocks.variances, unit=unit) * sizes[:, None]
+    means = first.means - (sizes / sizes.sum()) @ first.means
+    arrays = (sizes, means / unit, squares, np.zeros((0, 0)), unit)
     return _classical_class_moments.ClassMoments(*(jnp.asarray(a, dtype) for a in arrays))
 
 
 def _correlation(source: Source) -> tuple[np.ndarray, float, np.dtype]:
-    """r, the weight of all samples, and the dtype to answer in."""
-    sums = add_up(source, None)
-    squares = average(source, sums, Rows.variances, unit=sums.unit)[0] * sums.sizes[0]
-    product, square = targets_with(source, sums)
+    """r, the weight of all samples, and the dtype of the result."""
+    first = first_pass(source, None)
+    variances = class_average(source, first, ClassBlocks.variances, unit=first.unit)[0]
+    squares = variances * first.sizes[0]
+    product, square = target_products(source, first)
     scale = np.sqrt(squares * square)
     r = np.divide(product, scale, out=np.zeros_like(scale), where=scale != 0)
     r = np.where(np.isnan(product) | np.isnan(scale), np.nan, np.clip(r, -1, 1))
-    return r, float(sums.sizes[0]), jax.dtypes.canonicalize_dtype(source.dtype)
+    return r, float(first.sizes[0]), jax.dtypes.canonicalize_dtype(source.dtype)

@@ -1,4 +1,4 @@
-"""Batched models that give feature importances, and AdaBoost to judge features by."""
+"""Batched models that give feature importances, and AdaBoost to evaluate selected features."""
 
 from jaxfs.surrogates import adaboost, boosting, linear, logistic, models
 

@@ -1,8 +1,9 @@
-"""What the linear surrogates share: reduced rows, the solver of resamples, streamed scores."""
+"""Parts that the surrogates share: checks, reduced rows, a solver, scores of resamples."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -15,10 +16,10 @@ _CG_STEPS = 60
 
 
 class ResampledScores(NamedTuple):
-    """|β| of every resample, divided by its sum: mean and variance over resamples, `(l, p)`.
+    """Mean and variance over resamples of the scores |β| / Σ |β|, `(l, p)` each.
 
-    `num_counted (l,)`: the resamples that have a model; the others are left out.
-    `converged (l,)`: whether all of them reached their minimum.
+    `num_counted (l,)`: number of resamples that have a model; the others are ignored.
+    `converged (l,)`: whether all of these reached their minimum.
     """
 
     mean: Float[Array, "l p"]
@@ -28,7 +29,7 @@ class ResampledScores(NamedTuple):
 
 
 def reduced_rows(x: Float[Array, "n p"]) -> Float[Array, "n r"]:
-    """Rows with the inner products of the samples, r = min(n, p)."""
+    """Rows with the same inner products as the samples, of length r = min(n, p)."""
     if x.shape[1] < x.shape[0]:
         return x
     w, u = eigh(symmetrize(matmul(x, x.T)))
@@ -41,9 +42,9 @@ def solve_near_identity(
     right: Float[Array, "r b"],
     tolerance: float,
 ) -> Float[Array, "r b"]:
-    """(I + Tᵀ diag(change_b) T) s_b = right_b for every b, by conjugate gradients.
+    """Solve (I + Tᵀ diag(change_b) T) s_b = right_b for every b, by conjugate gradients.
 
-    The residual is reduced to `tolerance` of the right-hand side.
+    Residuals are reduced to `tolerance` times the norms of the right-hand sides.
     """
 
     def step(state):
@@ -63,10 +64,10 @@ def solve_near_identity(
     return lax.while_loop(unfinished, step, (jnp.zeros_like(right), right, right, norm, 0))[0]
 
 
-def normalised(x: Float[Array, "n p"], pull: Float[Array, "n b"]) -> Float[Array, "p b"]:
-    """|β| / Σ |β| of models β = Xᵀ pull."""
-    score = jnp.abs(matmul(x.T, pull))
-    return safe_divide(score, jnp.broadcast_to(jnp.sum(score, axis=0), score.shape))
+def shares(a: Array, axis: int) -> Array:
+    """|a| / Σ |a| along an axis; 0 where all are 0."""
+    size = jnp.abs(a)
+    return safe_divide(size, jnp.broadcast_to(jnp.sum(size, axis=axis, keepdims=True), size.shape))
 
 
 def stream(
@@ -76,21 +77,26 @@ def stream(
     full: Float[Array, "n"],
     fit: Callable[[Bool[Array, "b n"]], Any],
 ) -> ResampledScores:
-    """Mean and variance of the scores of all resamples of one label, a chunk of them at a time.
+    """Mean and variance of the scores of all resamples of one label, in chunks of resamples.
 
-    `full` is the pull of the model of all samples, about which the moments are taken; `fit` gives
-    the pulls `(n, b)` of a chunk, which of them are models, and which converged.
+    A model has the coefficients β = Xᵀ pull. `full` is the pull of the model of all samples;
+    moments are computed relative to its scores. `fit` returns the pulls `(n, b)` of a chunk, which
+    of them are models, and which converged.
     """
+
+    def scores(pull):
+        return shares(matmul(x.T, pull), axis=0)
+
     size = -(-masks.shape[0] // chunk)
     padded = jnp.pad(masks, ((0, size * chunk - masks.shape[0]), (0, 0)))
     real = jnp.arange(size * chunk) < masks.shape[0]
-    centre = normalised(x, full[:, None])
+    centre = scores(full[:, None])
 
     def add(total, part):
         present, there = part
         pull, valid, done = fit(present)
         valid = valid & there
-        away = jnp.where(valid[None], normalised(x, pull) - centre, 0)
+        away = jnp.where(valid[None], scores(pull) - centre, 0)
         count, first, second, fine = total
         return (
             count + jnp.sum(valid, dtype=jnp.int32),
@@ -112,24 +118,26 @@ def stream(
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def check_samples(x, y) -> tuple[Float[Array, "n p"], Array, bool]:
-    """x, y as `(n, l)` in its dtype, and whether y had but one label."""
+def check_features(x) -> Float[Array, "n p"]:
     x = _checks.real(x, "x", ndim=2)
     if 0 in x.shape:
         raise _checks.fail("x", "(n, p) with n ≥ 1 samples and p ≥ 1 features", f"{x.shape}")
+    return x
+
+
+def check_samples(x, y, weights, *, binary: bool = False) -> tuple[Array, Array, Array, bool]:
+    """x, y as `(n, l)` in its dtype, the weights, and whether y was a single label `(n,)`."""
+    x = check_features(x)
     y = _checks.array(y, "y", x.dtype)
     one = y.ndim == 1
     y = y[:, None] if one else y
     if y.ndim != 2 or y.shape[0] != x.shape[0] or y.shape[1] == 0:
         expected = f"of shape ({x.shape[0]},) or ({x.shape[0]}, l), one label a sample"
         raise _checks.fail("y", expected, f"shape {y.shape}")
-    return x, y, one
-
-
-def check_binary(y) -> None:
-    """Labels 0 or 1, when that can be known."""
-    if not _checks.is_traced(y) and not bool(jnp.all(y == y.astype(bool).astype(y.dtype))):
+    known = binary and not _checks.is_traced(y)
+    if known and not bool(jnp.all(y == y.astype(bool).astype(y.dtype))):
         raise _checks.fail("y", "0 or 1", "other values")
+    return x, y, check_weights(weights, x), one
 
 
 def check_weights(weights, x) -> Float[Array, "n"]:
@@ -139,7 +147,7 @@ def check_weights(weights, x) -> Float[Array, "n"]:
 
 
 def check_masks(masks, chunk_size, w) -> tuple[Bool[Array, "m n"], int]:
-    """Which samples of positive weight are in each resample, and how many resamples at a time."""
+    """Which samples of positive weight are in each resample, and the size of a chunk."""
     masks = _checks.array(masks, "masks", bool)
     n = w.shape[0]
     if masks.ndim != 2 or masks.shape[1] != n or masks.shape[0] < 2:
@@ -147,3 +155,8 @@ def check_masks(masks, chunk_size, w) -> tuple[Bool[Array, "m n"], int]:
         raise _checks.fail("masks", expected, f"shape {masks.shape}")
     chunk = min(_checks.integer(chunk_size, "chunk_size", low=1), masks.shape[0])
     return masks & (w > 0)[None], chunk
+
+
+def without_label_axis(fit: Any, one: bool) -> Any:
+    """The fit of the only label if there is `one`, without the axis of labels."""
+    return jax.tree.map(lambda a: a[0], fit) if one else fit

@@ -1,7 +1,8 @@
 """The path of least angle regression, for several labels, in arrays of a fixed size.
 
-With s the signs of the correlations of the features in the model, X their columns, the direction
-d = (XᵀX)⁻¹ s lowers all their |correlations| at one rate: they are level − t after a step of t.
+Let X be the columns of the features in the model, and s the signs of their correlations with the
+residual. The direction d = (XᵀX)⁻¹ s lowers all their |correlations| at the same rate: they are
+level − t after a step of t.
 """
 
 import functools
@@ -15,11 +16,12 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs._numerics import eps, matmul
 from jaxfs.linalg._lapack import cho_solve, cholesky
 
-_TURNS = 16  # a path that turns back more often than so many times its length is given up
+#: Maximum number of features that leave, as a multiple of the number that may enter.
+_TURNS = 16
 
 
 class _Path(NamedTuple):
-    """A point of the path. Each feature in the model has a slot; an empty slot holds −1."""
+    """A point of the path. Each feature in the model has a slot; an empty slot is −1."""
 
     slots: Int[Array, "k"]
     columns: Float[Array, "k n"]
@@ -37,43 +39,38 @@ def path_end(
 ) -> Float[Array, "l p"]:
     """The coefficients where k features are in the model and one more would enter.
 
-    Columns of `a` and `r` are centred; only features that are `free` enter.
+    Columns of `a` and `r` are centred. Only features that are `free` enter.
     """
     known = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(r), axis=0)
     a = jnp.where(jnp.all(jnp.isfinite(a)), a, 0)
 
     def one(r):
-        # What correlations are when only rounding is left.
+        # The size of correlations that are only rounding errors.
         floor = eps(a.dtype) * (jnp.sum(r**2) * a.shape[0] * jnp.max(jnp.sum(a**2, axis=0))) ** 0.5
         path = lax.while_loop(
             lambda path: ~path.done & (path.turns <= _TURNS * k),
             functools.partial(_step, a, floor, lasso),
-            _start(r, free, k),
+            _Path(
+                slots=jnp.full(k, -1, jnp.int32),
+                columns=jnp.zeros((k, r.shape[0]), r.dtype),
+                gram=jnp.zeros((k, k), r.dtype),
+                signs=jnp.zeros(k, r.dtype),
+                beta=jnp.zeros(k, r.dtype),
+                residual=r,
+                free=free,
+                turns=jnp.int32(0),
+                done=jnp.asarray(False),
+            ),
         )
-        place = jnp.where(path.slots < 0, a.shape[1], path.slots)  # beyond the end: dropped
+        place = jnp.where(path.slots < 0, a.shape[1], path.slots)  # out of range: dropped
         return jnp.zeros(a.shape[1], a.dtype).at[place].set(path.beta, mode="drop")
 
     beta = jax.vmap(one, in_axes=1)(jnp.where(known[None], r, 0))
     return jnp.where(known[:, None], beta, jnp.nan)
 
 
-def _start(r: Float[Array, "n"], free: Bool[Array, "p"], k: int) -> _Path:
-    zero = jnp.zeros(k, r.dtype)
-    return _Path(
-        slots=jnp.full(k, -1, jnp.int32),
-        columns=jnp.zeros((k, r.shape[0]), r.dtype),
-        gram=jnp.zeros((k, k), r.dtype),
-        signs=zero,
-        beta=zero,
-        residual=r,
-        free=free,
-        turns=jnp.int32(0),
-        done=jnp.asarray(False),
-    )
-
-
 def _step(a: Float[Array, "n p"], floor, lasso: bool, path: _Path) -> _Path:
-    """Go on until a feature enters or leaves, or no correlation is left."""
+    """Move until a feature enters or leaves, or no correlation is left."""
     used = path.slots >= 0
     solve = _solver(path.gram, used)
     direction = solve(path.signs)
@@ -109,21 +106,21 @@ def _step(a: Float[Array, "n p"], floor, lasso: bool, path: _Path) -> _Path:
 
 
 def _solver(gram: Float[Array, "k k"], used: Bool[Array, "k"]):
-    """Solves with the Gram matrix of the features in the model, the identity for empty slots."""
+    """A solver with the Gram matrix of the features in the model; identity for empty slots."""
     both = used[:, None] & used[None, :]
     root = cholesky(jnp.where(both, gram, jnp.eye(used.shape[0], dtype=gram.dtype)))
     return lambda right: cho_solve(root, right[:, None])[:, 0]
 
 
 def _level(c: Float[Array, "p"], path: _Path) -> Float[Array, ""]:
-    """The |correlation| that the features in the model share; the largest of all at the start."""
+    """The |correlation| of all features in the model; the largest of all at the start."""
     used = path.slots >= 0
     inside = jnp.max(jnp.where(used, jnp.abs(c[path.slots]), 0))
     return jnp.where(jnp.any(used), inside, jnp.max(jnp.where(path.free, jnp.abs(c), 0)))
 
 
 def _entry(c, slope, level, free: Bool[Array, "p"]) -> Float[Array, "p"]:
-    """How far each feature is from attaining the level, which it must approach to do so."""
+    """The step at which each feature attains the level; infinite if it does not approach it."""
 
     def meet(gap, rate):
         nearing = free & (rate > 0)
@@ -133,7 +130,7 @@ def _entry(c, slope, level, free: Bool[Array, "p"]) -> Float[Array, "p"]:
 
 
 def _exit(direction: Float[Array, "k"], path: _Path) -> Float[Array, "k"]:
-    """How far each coefficient is from 0, if it moves there."""
+    """The step at which each coefficient reaches 0; infinite if it moves away from 0."""
     nearing = direction * path.signs < 0
     distance = -path.beta / jnp.where(nearing, direction, 1)
     return jnp.where(nearing, jnp.maximum(distance, 0), jnp.inf)

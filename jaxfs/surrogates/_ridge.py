@@ -1,13 +1,14 @@
-"""Ridge regression on all samples, and on resamples that leave a group of them out.
+"""Ridge regression on all samples, and on resamples that leave out a group of them.
 
-With A and r the samples and labels less their means, times √w, the coefficients are either of
+Let A and r be the samples and labels minus their means, times √w. The coefficients are either of
 
     β = M⁻¹ Aᵀ r,  M = AᵀA + αI,
-    β = Aᵀ c,  c = Q r,  Q = (AAᵀ + αI)⁻¹ without its part in √w.
+    β = Aᵀ c,  c = Q r,  Q = (AAᵀ + αI)⁻¹ without its part in √w,
 
-whichever matrix is smaller. Without a group G of samples c becomes c − Q z, with z on the group
-alone and Q_GG z = c_G: equations as small as the group, which all labels share. In the first form
-they are (I − T_G T_Gᵀ) z = (r − Aβ)_G and move β by Hᵀ T_Gᵀ z, where HᵀH = M⁻¹, T = [AHᵀ, √w/‖√w‖].
+depending on which matrix is smaller. Without a group G of samples, c becomes c − Q z, where z is 0
+outside the group and Q_GG z = c_G. These equations have the size of the group, and all labels share
+their matrix. In the first form they are (I − T_G T_Gᵀ) z = (r − Aβ)_G and change β by Hᵀ T_Gᵀ z,
+where HᵀH = M⁻¹ and T = [AHᵀ, √w/‖√w‖].
 """
 
 import functools
@@ -22,14 +23,15 @@ from jaxfs._numerics import eps, matmul, safe_sqrt
 from jaxfs.linalg import eigh
 from jaxfs.linalg._lapack import cho_solve, cholesky, qr, solve_triangular
 
-_FEW = 8  # a group is small if it holds at most one sample in so many
+#: A group is small if it has at most n / _FEW samples.
+_FEW = 8
 
 
-class Ridge(NamedTuple):
-    """The fits of all samples, β = basisᵀ full, and how far `full` moves without a group of them.
+class RidgeFits(NamedTuple):
+    """The fits of all samples, β = basisᵀ full, and the change of `full` without a group of them.
 
-    `without(full, residual, groups)` is that for one label and many groups, `(b, n)`: `(m, b)`, and
-    which of them are found, `(b,)`.
+    `without(full, residual, groups)` returns the change for one label and many groups `(b, n)`, as
+    `(m, b)`, and whether each was found, `(b,)`.
     """
 
     basis: Float[Array, "m p"]
@@ -38,14 +40,14 @@ class Ridge(NamedTuple):
     without: Callable[[Array, Array, Bool[Array, "b n"]], tuple[Array, Bool[Array, "b"]]]
 
 
-def ridge(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, w: Float[Array, "n"]) -> Ridge:
-    """The fits of centred samples and labels times √w."""
+def ridge(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, w: Float[Array, "n"]) -> RidgeFits:
+    """Ridge regression of centred samples and labels times √w."""
     n, p = a.shape
     unit = (safe_sqrt(w) / jnp.sqrt(jnp.sum(w)))[:, None]
     return (_few_features if p < n else _many_features)(a, r, alpha, unit)
 
 
-def _few_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> Ridge:
+def _few_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> RidgeFits:
     n, p = a.shape
     half = _inverse_root(a.T, alpha * jnp.eye(p, dtype=a.dtype))
     t = matmul(a, half.T)
@@ -65,12 +67,12 @@ def _few_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -
         afresh = functools.partial(_fit_rest, t, jnp.sqrt(alpha) * half.T)
         return lax.cond(fits, by_group, afresh, full, residual, groups)
 
-    return Ridge(half, full, r - matmul(t[:, :-1], full), without)
+    return RidgeFits(half, full, r - matmul(t[:, :-1], full), without)
 
 
-def _many_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> Ridge:
-    # √w and the samples without weight have eigenvalue 0, whose inverse 1/α could drown the others
-    # in its rounding. They get one of the size of the others, and √w is taken out again.
+def _many_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> RidgeFits:
+    # √w and the samples without weight have eigenvalue 0. Rounding errors of its inverse 1/α could
+    # exceed the other entries, so they get an eigenvalue of average size, and √w is removed later.
     n = a.shape[0]
     trivial, level = unit * unit.T, jnp.sum(a**2) / n
     ridge = jnp.diag(jnp.where(unit[:, 0] > 0, alpha, alpha + level)) + level * trivial
@@ -88,11 +90,11 @@ def _many_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) 
         z, found = lax.cond(fits, *solve, residual, groups)
         return matmul(q, z), found
 
-    return Ridge(a, c, c, without)
+    return RidgeFits(a, c, c, without)
 
 
 def _solve_groups(block, size: int, residual: Float[Array, "n"], groups: Bool[Array, "b n"]):
-    """z `(n, b)`, 0 outside its group, with block z = residual inside; `size` samples at most."""
+    """z `(n, b)`, 0 outside its group of at most `size`, with block z = residual inside."""
     n, dtype = residual.shape[0], residual.dtype
     jitter = size * eps(dtype) * jnp.eye(size, dtype=dtype)
 
@@ -102,8 +104,8 @@ def _solve_groups(block, size: int, residual: Float[Array, "n"], groups: Bool[Ar
         scale = jnp.where(place < n, lax.rsqrt(jnp.diagonal(m)), 0)
         m = m * scale[:, None] * scale[None, :] + jnp.diag((place == n).astype(dtype))
         right = (scale * residual[place])[:, None]
-        # Samples that nearly coincide could leave a matrix that is indefinite by rounding: a jitter
-        # prevents it, and the second solution takes it out again.
+        # Samples that nearly coincide could make the matrix indefinite by rounding. A jitter
+        # prevents this, and a second solve corrects for it.
         root = cholesky(m + jitter)
         v = cho_solve(root, right)
         v = v + cho_solve(root, right - matmul(m, v))
@@ -116,7 +118,7 @@ def _solve_groups(block, size: int, residual: Float[Array, "n"], groups: Bool[Ar
 
 
 def _fit_rest(t: Float[Array, "n q"], penalty: Float[Array, "p p"], full, residual, groups):
-    """The same as equations of the samples left in, which may be few: by QR, to eps √κ."""
+    """The same from the remaining samples, which may be few: by QR, with error eps √κ."""
     target = matmul(penalty, full[:, None])
     penalty = jnp.pad(penalty, ((0, 0), (0, 1)))
 
@@ -132,15 +134,16 @@ def _fit_rest(t: Float[Array, "n q"], penalty: Float[Array, "p p"], full, residu
 
 
 def _at_once(numbers: int) -> int:
-    """How many matrices of so many numbers make some 30 MB."""
+    """Number of matrices of this many entries in some 30 MB."""
     return max(1, 2**22 // numbers)
 
 
 def _inverse_root(a: Float[Array, "m q"], ridge: Float[Array, "m m"]) -> Float[Array, "m m"]:
-    """H with HᵀH = (AAᵀ + ridge)⁻¹, to eps √κ, κ the condition number; from AAᵀ alone, to eps κ.
+    """H with HᵀH = (AAᵀ + ridge)⁻¹, with error eps √κ, κ the condition number.
 
-    In the basis of the eigenvectors of AAᵀ, taken as constants, and scaled, the matrix is nearly
-    the identity if it is formed anew from the rotated A, whose small rows are accurate.
+    From AAᵀ alone the error would be eps κ. The matrix is computed again from A rotated into the
+    eigenvectors of AAᵀ, whose small rows are accurate. After scaling it is nearly the identity. The
+    eigenvectors are constants for differentiation.
     """
     _, u = eigh(matmul(a, a.T))
     b = matmul(u.T, a)

@@ -1,8 +1,8 @@
-"""The best threshold stump under given weights: the search of `adaboost.py`.
+"""Search for the best threshold stump under given weights, for `adaboost.py`.
 
-A cut of a feature parts the samples into those below a threshold θ and the others. Weights are
-whole numbers, of which all sums are exact: cuts that part the samples alike are equally good, and
-the first of them, by feature and then by threshold, is taken.
+A cut of a feature divides the samples into those below a threshold θ and the others. Weights are
+whole numbers, so that all sums are exact and cuts that divide the samples alike are equally good.
+The first of them, by feature and then by threshold, is taken.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs._numerics import matmul, safe_divide
 
 
-class Problem(NamedTuple):
-    """Features `columns (d, n)`, classes `member (C, n)`, samples and features that are there."""
+class StumpData(NamedTuple):
+    """Features `columns (d, n)`, classes `member (C, n)`, and which samples and features count."""
 
     columns: Float[Array, "d n"]
     member: Bool[Array, "c n"]
@@ -25,12 +25,12 @@ class Problem(NamedTuple):
     criterion: str
 
 
-#: Of whole weights `(n,)`, the feature and the threshold of the best cut.
-Search = Callable[[Float[Array, "n"]], tuple[Int[Array, ""], Float[Array, ""]]]
+#: From whole weights `(n,)` to the feature and the threshold of the best cut.
+StumpSearch = Callable[[Float[Array, "n"]], tuple[Int[Array, ""], Float[Array, ""]]]
 
 
-def given(p: Problem, thresholds: Float[Array, "d m"]) -> Search:
-    """θ from a list: which sample is below which is a matrix, and the sums are a product."""
+def given(p: StumpData, thresholds: Float[Array, "d m"]) -> StumpSearch:
+    """Search among given thresholds: all sums of weights below them are one matrix product."""
     d, m = thresholds.shape
     below = ~(p.columns[:, None, :] >= thresholds[:, :, None])
     below = jnp.matrix_transpose(below.reshape(d * m, -1).astype(p.columns.dtype))
@@ -38,24 +38,24 @@ def given(p: Problem, thresholds: Float[Array, "d m"]) -> Search:
 
     def search(whole):
         classes = jnp.where(p.member, whole[None], 0)
-        worth = _worth(matmul(classes, below), jnp.sum(classes, axis=1), p.criterion)
-        best = jnp.argmax(jnp.where(allowed, worth, -jnp.inf)).astype(jnp.int32)
+        quality = _quality(matmul(classes, below), jnp.sum(classes, axis=1), p.criterion)
+        best = jnp.argmax(jnp.where(allowed, quality, -jnp.inf)).astype(jnp.int32)
         return best // m, thresholds.reshape(d * m)[best]
 
     return search
 
 
-def halfway(p: Problem) -> Search:
-    """θ between any two neighbouring values: samples are sorted once, the sums run along them.
+def halfway(p: StumpData) -> StumpSearch:
+    """Search halfway between any two neighbouring values, by sums over samples sorted once.
 
-    All samples are sorted, present or not: under `vmap` over weights the order is shared. Those
-    absent only repeat a cut.
+    All samples are sorted, present or not, so that `vmap` over weights shares the order. Absent
+    samples only repeat a cut.
     """
     values, order = _sort(jnp.where(jnp.isnan(p.columns), 0, p.columns))
     codes = jnp.argmax(p.member, axis=0).astype(jnp.int32)[order]
     c, d = p.member.shape[0], p.columns.shape[0]
     class_codes = jnp.arange(c, dtype=jnp.int32)[:, None]
-    last = jnp.ones((1, d), bool)  # nothing above: the stump says one class
+    last = jnp.ones((1, d), bool)  # nothing above: the stump predicts one class
     between = jnp.concat([values[1:] > values[:-1], last])
 
     def search(whole):
@@ -66,10 +66,10 @@ def halfway(p: Problem) -> Search:
             here, samples, code, cut = row
             weight = whole.at[samples].get(mode="promise_in_bounds")
             below = below + jnp.where(code[None] == class_codes, weight[None], 0)
-            # With only absent samples below, a cut would depend on what those hold.
-            worth = _worth(below, total, p.criterion)
-            better = cut & jnp.any(below > 0, axis=0) & (worth > best)
-            return (below, jnp.where(better, worth, best), jnp.where(better, here, place)), None
+            quality = _quality(below, total, p.criterion)
+            # A cut with only absent samples below would depend on their values.
+            better = cut & jnp.any(below > 0, axis=0) & (quality > best)
+            return (below, jnp.where(better, quality, best), jnp.where(better, here, place)), None
 
         nothing = jnp.full(d, -jnp.inf, values.dtype)
         start = jnp.zeros((c, d), values.dtype), nothing, nothing
@@ -81,23 +81,23 @@ def halfway(p: Problem) -> Search:
 
 
 def _sort(columns: Float[Array, "d n"]) -> tuple[Float[Array, "n d"], Int[Array, "n d"]]:
-    """The rising values of every feature, and whose they are; a row for each place."""
+    """The sorted values of every feature and the samples that have them, a row for each place."""
     index = lax.broadcasted_iota(jnp.int32, columns.shape, 1)
     values, order = lax.sort((columns, index), dimension=1, num_keys=1, is_stable=True)
     return jnp.matrix_transpose(values), jnp.matrix_transpose(order)
 
 
 def _middle(column: Float[Array, "n"], value: Float[Array, ""], present: Bool[Array, "n"]):
-    """θ for a cut above `value`: halfway to the next value of the samples present, ∞ if none."""
+    """θ for a cut above `value`: halfway to the next value of a sample present, or ∞."""
     under = column <= value
     low = jnp.max(jnp.where(present & under, column, -jnp.inf))
     high = jnp.min(jnp.where(present & ~under, column, jnp.inf))
-    # Just above the middle: a value exactly there is below, and one at `high` is not.
+    # Just above the middle, so that a value exactly there is below, and one at `high` is not.
     return jnp.fmin(jnp.nextafter(0.5 * low + 0.5 * high, jnp.inf), high)
 
 
-def _worth(below: Float[Array, "c *m"], total: Float[Array, "c"], criterion: str):
-    """What a cut gets right, or how pure its sides are, `(*m)`: larger is better."""
+def _quality(below: Float[Array, "c *m"], total: Float[Array, "c"], criterion: str):
+    """The weight that a cut classifies correctly, or the purity of its sides, `(*m)`."""
     above = total[:, None] - below
     if criterion == "error":
         return jnp.max(below + _best_other(above), axis=0)
@@ -108,7 +108,7 @@ def _worth(below: Float[Array, "c *m"], total: Float[Array, "c"], criterion: str
 
 
 def classes(below: Float[Array, "c"], above: Float[Array, "c"], criterion: str) -> Int[Array, "2"]:
-    """The classes that both sides of a cut say; without weight, a side says what all would."""
+    """The classes that both sides of a cut predict; an empty side predicts for all samples."""
     if criterion == "error":
         first = jnp.argmax(below + _best_other(above))
         second = jnp.argmax(jnp.where(jnp.arange(above.shape[0]) == first, -jnp.inf, above))
@@ -120,7 +120,7 @@ def classes(below: Float[Array, "c"], above: Float[Array, "c"], criterion: str) 
 
 
 def _best_other(a: Float[Array, "c *m"]) -> Float[Array, "c *m"]:
-    """For every class the largest entry of another class."""
+    """For every class, the largest entry of the other classes."""
     if a.shape[0] == 2:
         return a[::-1]
     codes = lax.broadcasted_iota(jnp.int32, a.shape, 0)

@@ -1,4 +1,4 @@
-"""One boosted tree, grown exactly: the arithmetic of `boosting.py`."""
+"""Exact greedy growth of one boosted tree, for `boosting.py`."""
 
 from typing import NamedTuple
 
@@ -9,19 +9,22 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import safe_divide
 
-_LEAST_GAIN = 1e-6  # XGBoost's: a split that gains less is rounding
+#: Smallest gain of a split that is not a rounding error, as in XGBoost.
+_LEAST_GAIN = 1e-6
 
 
 class Rules(NamedTuple):
+    """The settings of a tree that may be traced."""
+
     learning_rate: Float[Array, ""]
     l2: Float[Array, ""]
     min_child_weight: Float[Array, ""]
 
 
 class Sorted(NamedTuple):
-    """Samples by rising value of every feature: `order (n, p)`, and after which rows one may cut.
+    """Samples in rising order of every feature, `order (n, p)`, and after which rows to cut.
 
-    `columns (p, n)` is x transposed: a feature is read as a whole.
+    `columns (p, n)` is x transposed, so that a feature is contiguous in memory.
     """
 
     order: Int[Array, "n p"]
@@ -30,7 +33,7 @@ class Sorted(NamedTuple):
 
 
 def sort_samples(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Sorted:
-    """Absent samples come last; none of their sums counts."""
+    """Sort the samples by every feature; absent samples come last and do not count."""
     x = jnp.where(present[:, None], x, jnp.inf)
     index = lax.broadcasted_iota(jnp.int32, x.shape, 0)
     values, order = lax.sort((x, index), dimension=0, num_keys=1, is_stable=True)
@@ -45,10 +48,6 @@ class _Split(NamedTuple):
     right: Bool[Array, "n"]
 
 
-def _worth(g, h, l2):
-    return g * g / (h + l2)
-
-
 def _best_split(
     s: Sorted,
     inside: Bool[Array, "n"],
@@ -56,40 +55,42 @@ def _best_split(
     unit: Float[Array, "2"],
     rules: Rules,
 ) -> _Split:
-    """The split of one node, whose samples are `inside`; a gain of −∞ if none may be made."""
+    """The best split of the node with the samples `inside`; its gain is −∞ if none is allowed."""
     sums = jnp.where(inside[None], sums, 0)
     total = jnp.sum(sums, axis=1, dtype=jnp.int32)
 
-    def worth(below: Int[Array, "2 *p"], cut: Bool[Array, "*p"]) -> Float[Array, "*p"]:
-        """Of both sides, where a cut is allowed."""
+    def quality(g, h):
+        return g * g / (h + rules.l2)
+
+    def both_sides(below: Int[Array, "2 *p"], cut: Bool[Array, "*p"]) -> Float[Array, "*p"]:
+        """The quality of both sides of a cut; −∞ where it is not allowed."""
         g, h = (below[i].astype(unit.dtype) * unit[i] for i in (0, 1))
         rest_g, rest_h = ((total[i] - below[i]).astype(unit.dtype) * unit[i] for i in (0, 1))
         allowed = cut & (h >= rules.min_child_weight) & (rest_h >= rules.min_child_weight)
-        value = _worth(g, h, rules.l2) + _worth(rest_g, rest_h, rules.l2)
-        return jnp.where(allowed, value, -jnp.inf)
+        return jnp.where(allowed, quality(g, h) + quality(rest_g, rest_h), -jnp.inf)
 
     def add(state, row):
         below, best = state
         samples, cut = row
         below = below + sums.at[:, samples].get(mode="promise_in_bounds")
-        return (below, jnp.maximum(best, worth(below, cut))), None
+        return (below, jnp.maximum(best, both_sides(below, cut))), None
 
     p = s.order.shape[1]
     start = jnp.zeros((2, p), jnp.int32), jnp.full(p, -jnp.inf, unit.dtype)
     (_, best), _ = lax.scan(add, start, (s.order, s.cut))
     feature = jnp.argmax(best).astype(jnp.int32)
 
-    # Which cut it was is found again in its column: keeping it for all features costs a third more.
+    # The cut is found again in its column; keeping it for all features would cost a third more.
     order = s.order[:, feature]
-    column = worth(jnp.cumsum(sums[:, order], axis=1, dtype=jnp.int32), s.cut[:, feature])
+    column = both_sides(jnp.cumsum(sums[:, order], axis=1, dtype=jnp.int32), s.cut[:, feature])
     last = column.shape[0] - 1 - jnp.argmax(column[::-1])
     values = s.columns[feature]
     right = values > values[order[last]]
     low = jnp.max(jnp.where(inside & ~right, values, -jnp.inf))
     high = jnp.min(jnp.where(inside & right, values, jnp.inf))
-    middle = 0.5 * (low + high)  # which may round to an end, or overflow
+    middle = 0.5 * (low + high)  # may round to an end, or overflow
     g, h = total.astype(unit.dtype) * unit
-    gain = column[last] - _worth(g, h, rules.l2)
+    gain = column[last] - quality(g, h)
     threshold = jnp.where((middle > low) & (middle <= high), middle, high)
     return _Split(gain, feature, threshold, right)
 
@@ -98,7 +99,7 @@ def _best_split(
 
 
 class Tree(NamedTuple):
-    """One tree as heaps of `2^(depth + 1)` nodes; `node (n,)` is where each sample stands."""
+    """A tree as heaps of `2^(depth + 1)` nodes; `node (n,)` is the node of each sample."""
 
     node: Int[Array, "n"]
     pending: Bool[Array, "m"]
@@ -108,9 +109,9 @@ class Tree(NamedTuple):
 
 
 def _whole(a: Float[Array, "2 n"]) -> tuple[Int[Array, "2 n"], Float[Array, "2"]]:
-    """Rows as whole numbers in units of a power of two, such that no sum of them overflows."""
+    """Rows as whole multiples of powers of two, and these; no sum of the numbers overflows."""
     exponent = jnp.frexp(jnp.sum(jnp.abs(a), axis=1))[1].astype(jnp.int32)
-    # Rounding to whole numbers adds up to ½ a sample: the sums stay below 2²⁹ + ½ n.
+    # Rounding adds at most ½ for each sample, so that sums stay below 2²⁹ + ½ n.
     unit = jnp.ldexp(jnp.ones(2, a.dtype), jnp.maximum(exponent - 29, -100))
     return jnp.round(a / unit[:, None]).astype(jnp.int32), unit
 
@@ -120,7 +121,7 @@ def grow(
 ) -> tuple[Tree, Float[Array, "m"]]:
     """A tree for gradients and curvatures `gh`, and the values of its leaves.
 
-    Node after node is searched, as long as one may have a split.
+    Nodes are searched sequentially, as long as one may have a split.
     """
     size = 2 ** (depth + 1)
     sums, unit = _whole(gh)
@@ -140,22 +141,14 @@ def grow(
         more = jnp.stack([splittable(present & (node == c)) for c in (2 * m, 2 * m + 1)])
         pending = tree.pending.at[m].set(False)
         pending = pending.at[jnp.stack([2 * m, 2 * m + 1])].max(more & deeper, mode="drop")
-        return Tree(
-            node,
-            pending,
-            tree.feature.at[m].set(jnp.where(made, split.feature, -1)),
-            tree.threshold.at[m].set(jnp.where(made, split.threshold, 0)),
-            tree.gain.at[m].set(jnp.where(made, split.gain, 0)),
-        )
+        feature = tree.feature.at[m].set(jnp.where(made, split.feature, -1))
+        threshold = tree.threshold.at[m].set(jnp.where(made, split.threshold, 0))
+        gain = tree.gain.at[m].set(jnp.where(made, split.gain, 0))
+        return Tree(node, pending, feature, threshold, gain)
 
-    zero = jnp.zeros(size, dtype)
-    tree = Tree(
-        jnp.ones(present.shape, jnp.int32),
-        jnp.zeros(size, bool).at[1].set(splittable(present)),
-        jnp.full(size, -1, jnp.int32),
-        zero,
-        zero,
-    )
+    root, zero = jnp.ones(present.shape, jnp.int32), jnp.zeros(size, dtype)
+    pending = jnp.zeros(size, bool).at[1].set(splittable(present))
+    tree = Tree(root, pending, jnp.full(size, -1, jnp.int32), zero, zero)
     tree = lax.while_loop(lambda tree: jnp.any(tree.pending), step, tree)
     held = jax.ops.segment_sum(jnp.where(present[None], sums, 0).T, tree.node, size)
     g, h = (held.astype(dtype) * unit[None]).T

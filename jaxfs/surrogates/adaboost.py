@@ -1,16 +1,17 @@
 """AdaBoost of threshold stumps: a vote of rules `f_j ≥ θ`, over a chosen set of features.
 
-In every round t the stump that is best under the current weights w is added: a feature j, a
-threshold θ, a class for the samples below and one for those with f_j ≥ θ. With its error
+Every round t adds the stump that is best under the current weights w: a feature j, a threshold θ, a
+class for the samples below and one for those with f_j ≥ θ. With its error
 e_t = Σ_i w_i [h_t(x_i) ≠ y_i] it has the weight
 
-    α_t = η (log (1 − e_t)/e_t + log(C − 1)),    and    w_i ← w_i exp(α_t [h_t(x_i) ≠ y_i]),
+    α_t = η (log (1 − e_t)/e_t + log(C − 1)),    and    w_i ← w_i exp(α_t [h_t(x_i) ≠ y_i]).
 
-and the class with the largest Σ_t α_t [h_t(x) = c] is predicted: SAMME, which for two classes is
-AdaBoost with twice its usual α.
+The prediction is the class with the largest Σ_t α_t [h_t(x) = c]. This is SAMME; for two classes it
+is AdaBoost with twice its usual α.
 
-Weights enter the search as whole multiples of 2⁻²³ (float32) or 2⁻⁵² of their sum. Sums of them are
-exact, the same in any order: stumps that part the samples alike tie, and the lowest feature wins.
+The search uses weights that are whole multiples of 2⁻²³ (float32) or 2⁻⁵² of their sum. Their sums
+are exact in any order, so that stumps that divide the samples alike tie, and the lowest feature
+wins.
 
 **Reference** Freund and Schapire 1997; Zhu, Zou, Rosset and Hastie, *Multi-class AdaBoost*, 2009,
 algorithm 2.
@@ -28,7 +29,9 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs import _checks
 from jaxfs._numerics import eps, safe_divide
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.surrogates import _stumps
+from jaxfs.surrogates import _common, _stumps
+
+__all__ = ["Stumps", "fit", "margin", "predict", "quantiles"]
 
 _CRITERIA = ("error", "gini")
 
@@ -36,10 +39,11 @@ _CRITERIA = ("error", "gini")
 class Stumps(NamedTuple):
     """The stumps of T rounds.
 
-    `feature (T,)` and `threshold (T,)` are j and θ. `votes (T, 2, C)`: what the round adds to the
-    margin of every class, for a sample below θ and for one at or above it. `alpha (T,)` is the
-    weight α of the round, `error (T,)` its weighted error e. Rounds after the last, where no stump
-    was better than chance or one made no error, have feature −1, θ = ∞, α = 0, e = 1.
+    `feature (T,)` and `threshold (T,)` are j and θ. `votes (T, 2, C)` is the contribution of a
+    round to the margin of every class, for a sample below θ and for one at or above it.
+    `alpha (T,)` is the weight α of a round, `error (T,)` its weighted error e. Boosting ends when
+    no stump is better than chance, or one makes no error; later rounds have feature −1, θ = ∞,
+    α = 0, e = 1.
     """
 
     feature: Int[Array, "t"]
@@ -61,7 +65,7 @@ def fit(
     features: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> Stumps:
-    """Boost threshold stumps.
+    """Fit AdaBoost with threshold stumps.
 
     **Arguments**
 
@@ -69,37 +73,36 @@ def fit(
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_rounds`: static, T.
     - `num_classes`: static, C ≥ 2.
-    - `thresholds`: where θ is looked for. `None`: halfway between any two neighbouring values of a
-      feature. A number, one for all; `(m,)`, the same m for all features; or `(d, m)`, such as
-      those of `quantiles`.
-    - `criterion`: static; which stump is best. "error": least error, of all stumps whose two sides
-      say different classes (for two classes, both signs of f_j ≥ θ). "gini": least Gini impurity of
-      the two sides, each of which says its heaviest class; this is scikit-learn's.
+    - `thresholds`: candidates for θ. `None`: halfway between any two neighbouring values of a
+      feature. A number: the same for all features. `(m,)`: the same m for all features. `(d, m)`:
+      m for each feature, such as those of `quantiles`.
+    - `criterion`: static; which stump is best. "error": least error among all stumps whose two
+      sides predict different classes (for two classes, both signs of f_j ≥ θ). "gini": least Gini
+      impurity of the two sides, each of which predicts its heaviest class, as in scikit-learn.
     - `learning_rate`: η, positive.
     - `features`: `(d,)`, true or 1 for the features that stumps may use; all by default. To try
-      many sets of features, `vmap` over this.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent. To try many parts of the
-      samples, `vmap` over this: what is sorted or compared once is shared.
+      many sets of features, `vmap` over this argument.
+    - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored. To try many
+      parts of the samples, `vmap` over this argument: sorting and comparing is then shared.
 
     **Returns** `Stumps`, for `predict` and `margin`.
 
-    **Numerics** of equal stumps the lowest feature counts, then its first threshold. A stump may
-    put all samples on one side. One that makes no error has α = 1, and is the last. Weights are
-    kept at or above eps of their sum. If a feature in the set holds NaN where a sample has weight,
-    or a traced number is out of range, thresholds, votes, α and errors are NaN and features −1.
-    Under `jit`, samples with labels out of range are as if absent.
+    **Numerics** ties go to the lowest feature, then to its first threshold. A stump may put all
+    samples on one side. A stump that makes no error has α = 1, and is the last. Weights are kept at
+    or above eps of their sum. If a feature in the set has NaN in a sample with weight, or a traced
+    number is out of range, thresholds, votes, α and errors are NaN and features −1. Under `jit`,
+    samples with labels out of range are ignored.
 
     With `criterion="gini"` and all thresholds, predictions are those of scikit-learn's
-    `AdaBoostClassifier` (SAMME, trees of depth 1), except that it breaks ties between features at
-    random, rounds x to float32 and does not part values closer than 1e-7, and refuses data on which
-    the first stump is no better than chance: here the model has no round, and predicts class 0.
+    `AdaBoostClassifier` (SAMME, trees of depth 1), with three exceptions. scikit-learn breaks ties
+    between features at random. It rounds x to float32 and does not separate values closer than
+    1e-7. It refuses data on which the first stump is no better than chance; here the model has no
+    round and predicts class 0.
 
     **Derivatives** none: zero almost everywhere.
 
-    **Cost** all thresholds: a sort of x, then a pass over it each round, O(C n d). m given ones:
-    O(C n d m) each round, as one matrix product, and memory for d m n numbers.
-
-    **Reference** the module's.
+    **Cost** with all thresholds, a sort of x and a pass over it each round, O(C n d). With m given
+    thresholds, a matrix product of O(C n d m) each round, and memory for d m n numbers.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[0.0, 5.0], [1.0, 3.0], [2.0, 4.0], [3.0, 9.0]])
@@ -107,7 +110,7 @@ def fit(
     >>> model.feature.tolist(), round(float(model.threshold[0]), 3)
     ([0], 1.5)
     """
-    x = _samples(x)
+    x = _common.check_features(x)
     num_rounds = _checks.integer(num_rounds, "num_rounds", low=1)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     y = _checks.labels(y, "y", x.shape[0], num_classes)
@@ -119,27 +122,27 @@ def fit(
         chosen = jnp.ones(x.shape[1], bool)
     else:
         chosen = _checks.weights(features, "features", x.shape[1], x.dtype, what="feature") > 0
-    w = _weights(weights, x)
+    w = _common.check_weights(weights, x)
     _checks.has_every_class(y, w, "y", num_classes)
     rate = jnp.asarray(learning_rate, x.dtype)
     return _fit(x, y, thresholds, chosen, rate, w, num_rounds, num_classes, criterion)
 
 
 def margin(model: Stumps, x: ArrayLike) -> Float[Array, "n *c"]:
-    """How clear the vote is: Σ_t α_t v_t(x) / Σ_t α_t.
+    """The margin of every sample, Σ_t α_t v_t(x) / Σ_t α_t: how clear the vote is.
 
-    A round votes 1 for the class it says, and −1/(C − 1) for each of the others.
+    A round votes 1 for the class that it predicts, and −1/(C − 1) for each of the others.
 
     **Arguments**
 
     - `model`: from `fit`.
     - `x`: `(n, d)`, with the features of the fit.
 
-    **Returns** two classes: `(n,)`, in [−1, 1], positive for class 1. More: `(n, C)`, in
-    [−1/(C − 1), 1]. A sample with NaN in a feature of the model gives NaN.
+    **Returns** `(n,)` in [−1, 1] for two classes, positive for class 1; `(n, C)` in
+    [−1/(C − 1), 1] for more. A sample with NaN in a feature of the model gives NaN.
     """
     _checks.record(model, "model", Stumps, "`fit`")
-    x = _samples(x)
+    x = _common.check_features(x)
     feature = model.feature
     if not _checks.is_traced(feature) and x.shape[1] <= (last := int(np.max(np.asarray(feature)))):
         expected = f"(n, d) with the features of the fit, {last} among them"
@@ -149,7 +152,7 @@ def margin(model: Stumps, x: ArrayLike) -> Float[Array, "n *c"]:
 
 
 def predict(model: Stumps, x: ArrayLike) -> Int[Array, "n"]:
-    """The class with the largest margin, the lowest of equals; −1 where the margin is NaN.
+    """The class with the largest margin; ties go to the lowest. −1 where the margin is NaN.
 
     **Arguments** those of `margin`.
 
@@ -170,25 +173,25 @@ def predict(model: Stumps, x: ArrayLike) -> Int[Array, "n"]:
 def quantiles(
     x: ArrayLike, num_thresholds: int, *, weights: ArrayLike | None = None
 ) -> Float[Array, "d m"]:
-    """Thresholds at the quantiles 1/(m+1) … m/(m+1) of every feature: values of the feature.
+    """Thresholds at the quantiles 1/(m+1) … m/(m+1) of every feature, which are its values.
 
-    The q-quantile is the least value v for which samples of at least a share q have f_j ≤ v.
+    The q-quantile is the smallest value v such that samples of at least a share q have f_j ≤ v.
 
     **Arguments**
 
     - `x`: `(n, d)`.
     - `num_thresholds`: static, m.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
+    - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
-    **Returns** `(d, m)`, rising; NaN for a feature with NaN where a sample has weight.
+    **Returns** `(d, m)`, rising; NaN for a feature with NaN in a sample with weight.
 
     >>> import jax.numpy as jnp
     >>> quantiles(jnp.arange(8.0)[:, None], 3).tolist()
     [[1.0, 3.0, 5.0]]
     """
-    x = _samples(x)
+    x = _common.check_features(x)
     num_thresholds = _checks.integer(num_thresholds, "num_thresholds", low=1)
-    return _quantiles(x, _weights(weights, x), num_thresholds)
+    return _quantiles(x, _common.check_weights(weights, x), num_thresholds)
 
 
 # ---- Rounds -------------------------------------------------------------------------------------
@@ -199,9 +202,9 @@ def _fit(x, y, thresholds, chosen, rate, w, num_rounds: int, num_classes: int, c
     columns = jnp.matrix_transpose(x)
     member = y[None] == jnp.arange(num_classes, dtype=y.dtype)[:, None]
     present = (w > 0) & jnp.any(member, axis=0)
-    problem = _stumps.Problem(columns, member, present, chosen, criterion)
+    data = _stumps.StumpData(columns, member, present, chosen, criterion)
     given = thresholds is not None
-    search = _stumps.given(problem, thresholds) if given else _stumps.halfway(problem)
+    search = _stumps.given(data, thresholds) if given else _stumps.halfway(data)
     chance = 1 - 1 / num_classes
 
     def boost(state, _):
@@ -233,14 +236,16 @@ def _fit(x, y, thresholds, chosen, rate, w, num_rounds: int, num_classes: int, c
     known = ~jnp.any(jnp.isnan(columns) & chosen[:, None] & present[None])
     known = known & (rate > 0) & jnp.any(chosen) & jnp.any(present)
     alpha, error, threshold = (jnp.where(known, a, jnp.nan) for a in (alpha, error, threshold))
-    says = jax.nn.one_hot(classes, num_classes, dtype=bool)
+    predicted = jax.nn.one_hot(classes, num_classes, dtype=bool)
     share = safe_divide(alpha, jnp.broadcast_to(jnp.sum(alpha), alpha.shape))
-    votes = share[:, None, None] * jnp.where(says, 1, -1 / (num_classes - 1)).astype(alpha.dtype)
+    votes = share[:, None, None] * jnp.where(predicted, 1, -1 / (num_classes - 1)).astype(
+        alpha.dtype
+    )
     return Stumps(jnp.where(known, feature, -1), threshold, votes, alpha, error)
 
 
 def _normalised(w: Float[Array, "n"], present: Bool[Array, "n"]) -> Float[Array, "n"]:
-    """Of sum 1, and no weight so small that its sample disappears from the sums."""
+    """Weights of sum 1, none so small that its sample disappears from the sums."""
     w = safe_divide(w, jnp.broadcast_to(jnp.sum(w), w.shape))
     return jnp.where(present, jnp.maximum(w, eps(w.dtype)), 0)
 
@@ -265,27 +270,11 @@ def _quantiles(x: Float[Array, "n d"], w: Float[Array, "n"], num: int) -> Float[
     spread = jnp.broadcast_to(w[None], columns.shape)
     values, sorted_w = lax.sort((columns, spread), dimension=1, num_keys=1)
     mass = jnp.cumsum(sorted_w, axis=1)
-    # k W/(m+1) to rounding: what reaches a level but for that, reaches it.
+    # k W/(m+1), lowered by the rounding error of the sums.
     level = jnp.arange(1, num + 1, dtype=x.dtype) / (num + 1) * (1 - x.shape[0] * eps(x.dtype))
     reached = mass[:, None, :] >= level[None, :, None] * mass[:, None, -1:]
     found = jnp.take_along_axis(values, jnp.argmax(reached, axis=2), axis=1)
     return jnp.where(known[:, None], found, jnp.nan)
-
-
-# ---- Arguments ----------------------------------------------------------------------------------
-
-
-def _samples(x) -> Float[Array, "n d"]:
-    x = _checks.real(x, "x", ndim=2)
-    if 0 in x.shape:
-        raise _checks.fail("x", "(n, d) with n ≥ 1 samples and d ≥ 1 features", f"{x.shape}")
-    return x
-
-
-def _weights(weights, x) -> Float[Array, "n"]:
-    if weights is None:
-        return jnp.ones(x.shape[0], x.dtype)
-    return _checks.weights(weights, "weights", x.shape[0], x.dtype)
 
 
 def _thresholds(thresholds, x) -> Float[Array, "d m"]:

@@ -1,17 +1,18 @@
 """Gradient-boosted trees with XGBoost's rules, for many label vectors of one data set.
 
 A tree is grown from gradients g_i and curvatures h_i of the loss at the current margin. A node with
-sums G, H is worth G² / (H + λ); of all features and thresholds the split that gains most,
+sums G, H has the quality G² / (H + λ). Among all features and thresholds, the split with the
+largest gain
 
-    G_L² / (H_L + λ) + G_R² / (H_R + λ) − G² / (H + λ),
+    G_L² / (H_L + λ) + G_R² / (H_R + λ) − G² / (H + λ)
 
 is made if both sides keep H ≥ `min_child_weight`. Leaves add −η G / (H + λ) to the margin. The
-search is exact: samples are sorted once by every feature, and a node reads all its sums from one
-pass over the sorted samples.
+search is exact: samples are sorted once by every feature, and one pass over the sorted samples
+gives all sums of a node.
 
-Sums are of whole numbers, g and h in units of a power of two. They are then the same in any order:
-with many more features than samples many features split a node alike, and that must be a tie, which
-the lowest feature wins, and not a matter of rounding.
+Gradients and curvatures are whole multiples of a power of two, so that their sums are the same in
+any order. With many more features than samples, many features split a node alike. This must be a
+tie, which the lowest feature wins, and must not depend on rounding.
 """
 
 import functools
@@ -28,6 +29,8 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.surrogates import _common
 from jaxfs.surrogates._trees import Rules, grow, sort_samples
 
+__all__ = ["BoostingFit", "fit", "predict"]
+
 _LOSSES = ("logistic", "squared")
 _LEAST_CURVATURE = 1e-16
 
@@ -35,9 +38,9 @@ _LEAST_CURVATURE = 1e-16
 class BoostingFit(NamedTuple):
     """Trees of l labels, and the mean gain of each feature's splits, divided by the sum.
 
-    Trees are heaps: node m has the children 2m and 2m + 1, the root is 1. `feature` is −1 at nodes
-    that do not split. A sample goes left where its feature is below the threshold; `value` is what
-    a leaf adds to the margin. `base` is the margin before the first tree.
+    Trees are heaps: node m has the children 2m and 2m + 1, and the root is 1. `feature` is −1 at
+    nodes that do not split. A sample goes left if its feature is below the threshold. A leaf adds
+    `value` to the margin. `base` is the margin before the first tree.
     """
 
     importances: Float[Array, "l p"]
@@ -59,7 +62,7 @@ def fit(
     min_child_weight: Scalar = 1.0,
     weights: ArrayLike | None = None,
 ) -> BoostingFit:
-    """Boosted trees for one or several labels; the defaults are XGBoost's.
+    """Fit boosted trees to one or several labels; the defaults are XGBoost's.
 
     **Arguments**
 
@@ -69,21 +72,21 @@ def fit(
     - `num_trees`, `max_depth`: static.
     - `learning_rate`: η, positive.
     - `l2`: λ, nonnegative.
-    - `min_child_weight`: the least H of a side of a split, positive.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
+    - `min_child_weight`: the smallest H of a side of a split, positive.
+    - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
     **Returns** `BoostingFit`; for `y (n,)` without the axis l. Importances are 0 if nothing splits.
 
     **Numerics** the margin starts from the mean label. Gradients are rounded to 2⁻²⁸ of the sum of
-    their absolute values. Of equal gains the lowest feature counts, and its highest threshold;
-    gains below 1e-6 do not count, so targets should not be tiny numbers. A label with samples on
-    one side only starts, and stays, at the last finite logit. If x or y hold NaN where a sample has
-    weight, or a traced setting is out of range, importances and values are NaN.
+    their absolute values. Ties in the gain go to the lowest feature, and to its highest threshold.
+    Gains below 1e-6 do not count, so targets should not be tiny numbers. A label with only one
+    value starts, and stays, at the last finite logit. If x or y have NaN in a sample with weight,
+    or a traced setting is out of range, importances and values are NaN.
 
     **Derivatives** none: zero almost everywhere.
 
-    **Cost** a sort of x; then for every node that may split a pass over x. Once the labels are
-    learnt, no node can keep H on both sides, and trees cost nothing.
+    **Cost** a sort of x, then a pass over x for every node that may split. Once the labels are
+    learnt, no node can keep H on both sides, and further trees cost nothing.
 
     **Reference** Chen and Guestrin, *XGBoost*, 2016, algorithm 1; SSFS, section 5.1.
 
@@ -92,20 +95,16 @@ def fit(
     >>> fit(x, jnp.arange(20) >= 8).importances.tolist()
     [0.0, 1.0]
     """
-    x, y, one = _common.check_samples(x, y)
     _checks.option(loss, "loss", _LOSSES)
-    if loss == "logistic":
-        _common.check_binary(y)
+    x, y, w, one = _common.check_samples(x, y, weights, binary=loss == "logistic")
     check_settings(num_trees, max_depth, learning_rate, l2, min_child_weight)
-    w = _common.check_weights(weights, x)
-    numbers = (jnp.asarray(a, x.dtype) for a in (learning_rate, l2, min_child_weight))
-    rules = Rules(*numbers)
+    rules = Rules(*(jnp.asarray(a, x.dtype) for a in (learning_rate, l2, min_child_weight)))
     out = _fit(x, jnp.matrix_transpose(y), w, rules, loss, num_trees, max_depth)
-    return jax.tree.map(lambda a: a[0], out) if one else out
+    return _common.without_label_axis(out, one)
 
 
 def check_settings(num_trees, max_depth, learning_rate, l2, min_child_weight) -> None:
-    """The arguments of `fit` beside the data."""
+    """Check the settings of `fit`."""
     _checks.integer(num_trees, "num_trees", low=1)
     _checks.integer(max_depth, "max_depth", low=1, high=12)
     _checks.number(learning_rate, "learning_rate", low=0, open_low=True, scalar=True)
@@ -114,13 +113,13 @@ def check_settings(num_trees, max_depth, learning_rate, l2, min_child_weight) ->
 
 
 def predict(model: BoostingFit, x: ArrayLike, *, loss: str = "logistic") -> Float[Array, "n *l"]:
-    """What the trees say of new samples: the probability of label 1, or for "squared" the number.
+    """Predictions for new samples: the probability of label 1, or for "squared" the number.
 
     **Arguments**
 
     - `model`: from `fit`, of one label or several.
     - `x`: `(n, p)`.
-    - `loss`: that of the fit; static.
+    - `loss`: the loss of the fit; static.
 
     **Returns** `(n,)`, or `(n, l)` for several labels. A sample with NaN gives NaN.
     """

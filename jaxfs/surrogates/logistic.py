@@ -1,17 +1,18 @@
-"""l2-regularised logistic regression, many labels and many resamples of one data set at once.
+"""l2-regularised logistic regression of many labels and many resamples of one data set at once.
 
-The objective is scikit-learn's: ½‖β‖² + C Σ_i w_i log(1 + exp(−s_i (x_iᵀβ + b))), s_i = ±1, with an
-intercept b that is not penalised. Resamples are weights m_i w_i, m_i ∈ {0, 1}.
+The objective is ½‖β‖² + C Σ_i w_i log(1 + exp(−s_i (x_iᵀβ + b))), s_i = ±1, as in scikit-learn. The
+intercept b is not penalised. Resamples are weights m_i w_i, m_i ∈ {0, 1}.
 
-With more features than samples, β lies in the span of the samples: rows z_i of U√Λ, XXᵀ = UΛUᵀ,
-replace the x_i, and the work does not depend on the number of features. One fit per label on all
-samples gives the starting point and the metric for all its resamples: in coordinates δ where that
-fit is 0 and its Hessian is the identity, samples have rows t_i, and a resample's Hessian is
+With more features than samples, β lies in the span of the samples. The rows z_i of U√Λ, where
+XXᵀ = UΛUᵀ, then replace the x_i, and the work does not depend on the number of features. One fit
+per label on all samples gives the starting point and the metric for all its resamples. In
+coordinates δ where that fit is 0 and its Hessian is the identity, samples have rows t_i, and the
+Hessian of a resample is
 
-    I + Tᵀ (D_m − D) T,    D_i = C w_i p_i (1 − p_i), D_m that of the resample,
+    I + Tᵀ (D_m − D) T,    D_i = C w_i p_i (1 − p_i), D_m that of the resample.
 
-near the identity, so that Newton's equations take a few steps of conjugate gradients: products of
-T with all resamples at once, and nothing else. At the minimum β = C Σ_i m_i w_i (y_i − p_i) x_i.
+It is near the identity, so that Newton's equations take a few steps of conjugate gradients, which
+are products of T with all resamples at once. At the minimum β = C Σ_i m_i w_i (y_i − p_i) x_i.
 """
 
 import functools
@@ -29,13 +30,16 @@ from jaxfs.linalg._lapack import cho_solve, cholesky, solve_triangular
 from jaxfs.surrogates import _common
 from jaxfs.surrogates._common import ResampledScores
 
+__all__ = ["LogisticFit", "ResampledScores", "fit", "resampled_scores"]
+
 _NEWTON_STEPS = 40
 _HALVINGS = 12
-_SLACK = 16  # the rounding of an objective, in eps: a step that gains less must not be halved
+#: Rounding error of an objective, in eps; a step that gains less must not be halved.
+_SLACK = 16
 
 
 class LogisticFit(NamedTuple):
-    """`coefficients (l, p)`, `intercept (l,)`, and whether each fit reached its minimum, `(l,)`."""
+    """A logistic model for each of l labels, and whether each fit reached its minimum."""
 
     coefficients: Float[Array, "l p"]
     intercept: Float[Array, "l"]
@@ -50,24 +54,23 @@ def fit(
     **Arguments**
 
     - `x`: `(n, p)`.
-    - `y`: `(n,)` or `(n, l)`, 0 or 1 (or booleans): l labels, each fitted by itself.
+    - `y`: `(n,)` or `(n, l)`, 0 or 1 (or booleans): l labels, each fitted separately.
     - `c`: positive, the inverse strength of the penalty.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
+    - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
     **Returns** `LogisticFit`; for `y (n,)` without the axis l.
 
-    **Numerics** a label with samples on one side only has no finite intercept: NaN.
+    **Numerics** a label with only one value has no finite intercept, and gives NaN.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> fit(x, jnp.array([0, 0, 1, 1])).coefficients.round(2).tolist()
     [1.01]
     """
-    x, y, one = _binary(x, y)
+    x, y, w, one = _common.check_samples(x, y, weights, binary=True)
     _checks.number(c, "c", low=0, open_low=True, scalar=True)
-    w = _common.check_weights(weights, x)
-    out = _fit(x, y, jnp.asarray(c, x.dtype), w)
-    return jax.tree.map(lambda a: a[0], out) if one else out
+    out = _fit(x, jnp.matrix_transpose(y), jnp.asarray(c, x.dtype), w)
+    return _common.without_label_axis(out, one)
 
 
 def resampled_scores(
@@ -79,36 +82,29 @@ def resampled_scores(
     weights: ArrayLike | None = None,
     chunk_size: int = 256,
 ) -> ResampledScores:
-    """How the normalised |coefficients| vary when the model is fitted on parts of the samples.
+    """Mean and variance of normalised |coefficients| over models of parts of the samples.
 
     **Arguments**
 
     - `x`, `y`, `c`, `weights`: as in `fit`.
     - `masks`: `(B, n)`, 1 (or true) for the samples of each resample.
-    - `chunk_size`: static, how many resamples are fitted at a time.
+    - `chunk_size`: static, the number of resamples fitted at a time.
 
     **Returns** `ResampledScores`; the variance has B − 1 in its denominator. Means and variances
-    are accumulated chunk by chunk: memory is O((n + p) · chunk), never B × p.
+    are accumulated in chunks: memory is O((n + p) · chunk), never B × p.
     """
-    x, y, one = _binary(x, y)
+    x, y, w, one = _common.check_samples(x, y, weights, binary=True)
     _checks.number(c, "c", low=0, open_low=True, scalar=True)
-    w = _common.check_weights(weights, x)
     present, chunk = _common.check_masks(masks, chunk_size, w)
-    out = _resampled(x, y, present, jnp.asarray(c, x.dtype), w, chunk)
-    return jax.tree.map(lambda a: a[0], out) if one else out
-
-
-def _binary(x, y):
-    x, y, one = _common.check_samples(x, y)
-    _common.check_binary(y)
-    return x, jnp.matrix_transpose(y), one
+    out = _resampled(x, jnp.matrix_transpose(y), present, jnp.asarray(c, x.dtype), w, chunk)
+    return _common.without_label_axis(out, one)
 
 
 # ---- All samples --------------------------------------------------------------------------------
 
 
-class _Model(NamedTuple):
-    """The fit of one label on all samples, and the metric that it gives."""
+class _FullFit(NamedTuple):
+    """The fit of one label on all samples, and the metric that it defines."""
 
     margin: Float[Array, "n"]  # x_iᵀβ + b
     pull: Float[Array, "n"]  # C w (p − y)
@@ -119,31 +115,21 @@ class _Model(NamedTuple):
 
 
 def _loss(margin, y):
-    """log(1 + exp(−s m)), s = 2 y − 1: good to eps of itself, where softplus(m) − y m is not."""
+    """log(1 + exp(−s m)), s = 2 y − 1, with relative error eps; softplus(m) − y m would cancel."""
     return jax.nn.softplus((1 - 2 * y) * margin)
 
 
 def _residual(margin, y):
-    """p − y, likewise without the difference."""
+    """p − y, without cancellation."""
     return (1 - 2 * y) * jax.nn.sigmoid((1 - 2 * y) * margin)
-
-
-def _finished(before, after, reference, gain, slack) -> Bool[Array, "*b"]:
-    """Whether the gradient is small, and the step was the last that could matter.
-
-    It gained far less than the rounding of the objective, or less and did not lower the gradient.
-    Far from the minimum the gradient can rise in a step that gains much.
-    """
-    idle = (gain <= 1e-3 * slack) | ((gain <= slack) & (after > 0.7 * before))
-    return (idle & _small(after, reference)) | (after == 0)
 
 
 def _small(norm, reference) -> Bool[Array, "*b"]:
     return norm <= eps(norm.dtype) ** 0.5 * reference
 
 
-def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
-    """Newton's method on (γ, b), x_iᵀβ = z_iᵀγ, with halving steps."""
+def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
+    """Newton's method on (γ, b), where x_iᵀβ = z_iᵀγ, with step halving."""
     n, r = z.shape
     ones = jnp.ones((n, 1), z.dtype)
     zb = jnp.concat([z, ones], axis=1)
@@ -161,44 +147,68 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _Model:
 
     def hessian(curvature):
         h = matmul(zb.T * curvature[None], zb) + jnp.diag(penalty)
-        # The intercept alone is not penalised; where all p are 0 or 1 it has no curvature left.
+        # The intercept is not penalised and has no curvature where all p are 0 or 1.
         return h.at[-1, -1].add(eps(z.dtype) * jnp.trace(h))
 
     reference = jnp.linalg.norm(matmul((c * w * (0.5 - y))[None], zb))
 
-    def step(state):
-        theta, margin, before, count, _ = state
-        gradient, curvature = derivatives(theta, margin)
-        direction = -cho_solve(cholesky(hessian(curvature)), gradient[:, None])[:, 0]
-        along = matmul(zb, direction[:, None])[:, 0]
-        now = value(theta, margin)
-        slack = _SLACK * eps(z.dtype) * now
-        scale = _halve(
-            lambda s: value(theta + s * direction, margin + s * along) <= now + slack,
-            jnp.ones((), z.dtype),
-        )
-        theta, margin = theta + scale * direction, margin + scale * along
-        after = jnp.linalg.norm(derivatives(theta, margin)[0])
-        gain = -0.5 * jnp.vdot(gradient, direction)
-        done = _finished(before, after, reference, gain, slack)
-        return theta, margin, after, count + 1, done
-
-    def unfinished(state):
-        return ~state[4] & (state[3] < _NEWTON_STEPS)
+    def solve(curvature, right):
+        return cho_solve(cholesky(hessian(curvature)), right[:, None])[:, 0]
 
     flat = jnp.broadcast_to(start[-1], (n,))
-    first = jnp.linalg.norm(derivatives(start, flat)[0])
-    begin = (start, flat, first, 0, jnp.asarray(False))
-    theta, margin, norm, _, _ = lax.while_loop(unfinished, step, begin)
+    theta, margin, norm = _newton(
+        value, derivatives, solve, zb, (start, flat), reference, lambda now, _: now
+    )
     _, curvature = derivatives(theta, margin)
     root = cholesky(hessian(curvature))
     whitened = solve_triangular(root, zb.T).T
     pull = c * w * _residual(margin, y)
-    return _Model(margin, pull, curvature, whitened, theta[-1], _small(norm, reference))
+    return _FullFit(margin, pull, curvature, whitened, theta[-1], _small(norm, reference))
+
+
+def _newton(value, derivatives, solve, rows, start, reference, magnitude):
+    """Newton's method with step halving, for one objective or a batch along the last axis.
+
+    `start` holds parameters and `rows @ parameters`. `derivatives` returns the gradient and the
+    weights of the Hessian, with which `solve` computes a direction. Rounding errors of the
+    objective are relative to `magnitude`. Returns the parameters, rows @ parameters, and the norm
+    of the gradient.
+    """
+
+    def step(state):
+        theta, margin, before, count, done = state
+        gradient, curvature = derivatives(theta, margin)
+        gradient = jnp.where(jnp.expand_dims(done, 0), 0, gradient)
+        direction = solve(curvature, -gradient)
+        along = matmul(rows, direction)
+        now = value(theta, margin)
+        slack = _SLACK * eps(rows.dtype) * magnitude(now, margin)
+
+        def moved(scale):
+            scale = jnp.expand_dims(scale, 0)
+            return theta + scale * direction, margin + scale * along
+
+        scale = _halve(lambda s: value(*moved(s)) <= now + slack, jnp.ones_like(now))
+        theta, margin = moved(scale)
+        after = jnp.linalg.norm(derivatives(theta, margin)[0], axis=0)
+        gain = -0.5 * jnp.sum(gradient * direction, axis=0)
+        # Done if the gradient is small, and the step gained far less than the rounding error of
+        # the objective, or less than that without lowering the gradient. The gradient alone does
+        # not decide: far from the minimum it can rise in a step that gains much.
+        idle = (gain <= 1e-3 * slack) | ((gain <= slack) & (after > 0.7 * before))
+        done = done | (idle & _small(after, reference)) | (after == 0)
+        return theta, margin, after, count + 1, done
+
+    def unfinished(state):
+        return ~jnp.all(state[4]) & (state[3] < _NEWTON_STEPS)
+
+    first = jnp.linalg.norm(derivatives(*start)[0], axis=0)
+    begin = (*start, first, 0, jnp.zeros(first.shape, bool))
+    return lax.while_loop(unfinished, step, begin)[:3]
 
 
 def _halve(accepted, scale):
-    """The first of scale, scale/2, … that is accepted (elementwise), the last if none is."""
+    """The first of scale, scale/2, … that is accepted (elementwise), or the last."""
 
     def step(state):
         scale, _, count = state
@@ -228,8 +238,8 @@ def _fit(x, y, c, w):
 # ---- Resamples ----------------------------------------------------------------------------------
 
 
-def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
-    """C m w (y − p) of every resample, `(n, b)`, and whether it reached its minimum."""
+def _resample(m: _FullFit, y, present: Float[Array, "n b"], c, w):
+    """C m w (y − p) of every resample, `(n, b)`, and whether each reached its minimum."""
     t = m.whitened
     y, w, d = y[:, None], w[:, None], m.curvature[:, None]
     weight = c * present * w
@@ -247,31 +257,13 @@ def _resample(m: _Model, y, present: Float[Array, "n b"], c, w):
     zero = jnp.zeros((r, b), t.dtype), jnp.zeros((t.shape[0], b), t.dtype)
     reference = jnp.linalg.norm(matmul(t.T, weight * (0.5 - y)), axis=0)
 
-    def step(state):
-        delta, u, before, count, done = state
-        gradient, change = derivatives(delta, u)
-        gradient = jnp.where(done[None], 0, gradient)
-        direction = _common.solve_near_identity(t, change, -gradient, 1e-2)
-        along = matmul(t, direction)
-        now = value(delta, u)
-        loss = jnp.sum(weight * _loss(m.margin[:, None] + u, y), axis=0)
-        slack = _SLACK * eps(t.dtype) * (jnp.abs(now) + loss)
-        size = _halve(
-            lambda s: value(delta + s[None] * direction, u + s[None] * along) <= now + slack,
-            jnp.ones(b, t.dtype),
-        )
-        delta, u = delta + size[None] * direction, u + size[None] * along
-        after = jnp.linalg.norm(derivatives(delta, u)[0], axis=0)
-        gain = -0.5 * jnp.sum(gradient * direction, axis=0)
-        done = done | _finished(before, after, reference, gain, slack)
-        return delta, u, after, count + 1, done
+    def solve(change, right):
+        return _common.solve_near_identity(t, change, right, 1e-2)
 
-    def unfinished(state):
-        return ~jnp.all(state[4]) & (state[3] < _NEWTON_STEPS)
+    def magnitude(now, u):
+        return jnp.abs(now) + jnp.sum(weight * _loss(m.margin[:, None] + u, y), axis=0)
 
-    first = jnp.linalg.norm(derivatives(*zero)[0], axis=0)
-    begin = (*zero, first, 0, jnp.zeros(b, bool))
-    _, u, norm, _, _ = lax.while_loop(unfinished, step, begin)
+    _, u, norm = _newton(value, derivatives, solve, t, zero, reference, magnitude)
     pull = -weight * _residual(m.margin[:, None] + u, y)
     return pull, _small(norm, reference)
 
@@ -286,7 +278,7 @@ def _resampled(x, y, masks, c, w, chunk):
 
         def fit(part):
             both = jnp.any(part & (y == 1)[None], axis=1) & jnp.any(part & (y == 0)[None], axis=1)
-            # A resample without a model is fitted on all samples, and not counted.
+            # A resample without a model is fitted on all samples and does not count.
             present = jnp.where(both[:, None], part, True).T.astype(x.dtype)
             pull, done = _resample(m, y, present, c, w)
             return pull, both, done

@@ -1,21 +1,23 @@
-"""The surrogate models by name and settings, with one face: scores of features for labels.
+"""Surrogate models as records of their settings, with one interface: scores of features.
 
-A model scores features for labels by what it gives them, nonnegative and of sum one for each label
-(all 0 if it uses none); correlations are not divided by their sum. Settings that are numbers may be
-traced.
+The scores of the features are nonnegative and sum to one for each label (all 0 if the model uses no
+feature); correlations are not divided by their sum. Settings that are numbers may be traced.
 """
 
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks, _numerics
-from jaxfs._numerics import matmul, safe_divide, unit_columns
-from jaxfs._types import Scalar, Static, record
-from jaxfs.surrogates import boosting, linear, logistic
+from jaxfs._numerics import matmul, unit_columns
+from jaxfs._types import Record, Scalar, Static
+from jaxfs.surrogates import _common, boosting, linear, logistic
 from jaxfs.surrogates._common import ResampledScores
+
+__all__ = ["BoostedTrees", "Correlation", "Logistic", "Ridge", "ScoringModel", "SelectionModel"]
 
 Features: TypeAlias = Float[Array, "n p"]
 Labels: TypeAlias = Float[Array, "n l"]
@@ -24,10 +26,10 @@ Present: TypeAlias = Bool[Array, "n"]
 
 @runtime_checkable
 class ScoringModel(Protocol):
-    """Feature scores `(l, p)` of models fitted on all samples present.
+    """A model that gives feature scores `(l, p)` from all samples present.
 
-    A model is a pytree whose static fields are hashable; `check` raises for settings that are known
-    to be wrong.
+    A model is a pytree with hashable static fields. `check` raises if a concrete setting is out of
+    range.
     """
 
     binary_only: ClassVar[bool]
@@ -39,15 +41,14 @@ class ScoringModel(Protocol):
 
 @runtime_checkable
 class SelectionModel(ScoringModel, Protocol):
-    """And how they vary over resamples."""
+    """A scoring model that also gives the variance of its scores over resamples."""
 
     def resampled(
         self, x: Features, y: Labels, masks: Bool[Array, "m n"], present: Present, chunk_size: int
     ) -> ResampledScores: ...
 
 
-@record()
-class Logistic:
+class Logistic(Record):
     """Logistic regression of binary labels: |β| / Σ |β|. `c` is positive."""
 
     c: Scalar = 1.0
@@ -58,8 +59,9 @@ class Logistic:
 
     def scores(self, x, y, present, binary):
         coefficients = logistic.fit(x, y, c=self.c, weights=present).coefficients
-        # A label with samples on one side only has no model.
-        return _share(jnp.where(_numerics.varied(y, present)[:, None], coefficients, 0))
+        # A label with only one value has no model.
+        coefficients = jnp.where(_numerics.varied(y, present)[:, None], coefficients, 0)
+        return _common.shares(coefficients, axis=1)
 
     def resampled(self, x, y, masks, present, chunk_size):
         return logistic.resampled_scores(
@@ -67,8 +69,7 @@ class Logistic:
         )
 
 
-@record()
-class Ridge:
+class Ridge(Record):
     """Ridge regression: |β| / Σ |β|. `alpha` is positive."""
 
     alpha: Scalar = 1.0
@@ -78,7 +79,8 @@ class Ridge:
         _checks.number(self.alpha, "alpha", low=0, open_low=True, scalar=True)
 
     def scores(self, x, y, present, binary):
-        return _share(linear.fit(x, y, alpha=self.alpha, weights=present).coefficients)
+        coefficients = linear.fit(x, y, alpha=self.alpha, weights=present).coefficients
+        return _common.shares(coefficients, axis=1)
 
     def resampled(self, x, y, masks, present, chunk_size):
         return linear.resampled_scores(
@@ -86,15 +88,14 @@ class Ridge:
         )
 
 
-@record(static=("num_trees", "max_depth"))
-class BoostedTrees:
-    """Boosted trees, of squared loss for labels that are not binary: the mean gain of splits.
+class BoostedTrees(Record):
+    """Boosted trees: the mean gain of splits. The loss is squared for labels that are not binary.
 
-    Settings as in `boosting.fit`.
+    Settings are those of `boosting.fit`.
     """
 
-    num_trees: int = 100
-    max_depth: int = 6
+    num_trees: int = eqx.field(static=True, default=100)
+    max_depth: int = eqx.field(static=True, default=6)
     learning_rate: Scalar = 0.3
     l2: Scalar = 1.0
     min_child_weight: Scalar = 1.0
@@ -108,9 +109,8 @@ class BoostedTrees:
         return boosting.fit(x, y, loss=loss, weights=present, **vars(self)).importances
 
 
-@record()
-class Correlation:
-    """No model: the squared correlation of feature and label, 0 for what is constant."""
+class Correlation(Record):
+    """The squared correlation of feature and label, without a model; 0 if one is constant."""
 
     binary_only: ClassVar[bool] = False
 
@@ -122,12 +122,6 @@ class Correlation:
         return jnp.square(matmul(y.T, x))
 
 
-def _share(coefficients: Float[Array, "l p"]) -> Float[Array, "l p"]:
-    """|β| / Σ |β|."""
-    size = jnp.abs(coefficients)
-    return safe_divide(size, jnp.broadcast_to(jnp.sum(size, axis=1, keepdims=True), size.shape))
-
-
 _NAMED = {
     "logistic": Logistic,
     "ridge": Ridge,
@@ -137,7 +131,7 @@ _NAMED = {
 
 
 def check(model, name: str, protocol, names: tuple[str, ...], binary: bool):
-    """A model, by name or as a record, that can do what the protocol says."""
+    """The model that a name or a record stands for, if it satisfies the protocol."""
     if isinstance(model, str):
         model = _NAMED[_checks.option(model, name, names)]()
     if isinstance(model, type) or not isinstance(model, protocol):
@@ -150,5 +144,5 @@ def check(model, name: str, protocol, names: tuple[str, ...], binary: bool):
     try:
         Static(jax.tree.structure(model))
     except TypeError as error:
-        raise _checks.fail(name, "a model of hashable static fields", repr(model)) from error
+        raise _checks.fail(name, "a model with hashable static fields", repr(model)) from error
     return model

@@ -1,4 +1,4 @@
-"""The soft choice of m among many: optimal transport onto the two levels, in and out.
+"""The soft choice of m among many scores: optimal transport onto two levels, in and out.
 
 With two levels the plan of `transport` has one unknown, the threshold τ: p_i = σ((s_i − τ) / T),
 Σ_i p_i = m.
@@ -11,23 +11,24 @@ from jaxtyping import Array, Bool, Float
 
 from jaxfs._numerics import safe_divide
 
+#: Number of bisection steps.
 _HALVINGS = 60
 
 
 def gates(
     scores: Float[Array, "d"], m: int, temperature, present: Bool[Array, "d"] | None = None
 ) -> Float[Array, "d"]:
-    """p_i = σ((s_i − τ) / T) with τ such that Σ_i p_i = m: near 1 for the m largest scores.
+    """Soft indicators of the m largest scores: p_i = σ((s_i − τ) / T) with Σ_i p_i = m.
 
     **Arguments**
 
     - `scores`: `(d,)`, finite where present.
-    - `m`: how many; at least 1. If no more than m are present, all of them are in.
+    - `m`: number of scores to choose; at least 1. If no more than m are present, all have 1.
     - `temperature`: T > 0, traced or not.
-    - `present`: `(d,)`; what is absent has 0.
+    - `present`: `(d,)`; absent scores have 0.
 
-    **Derivatives** in the scores and the temperature, by the implicit function theorem. 0 where
-    every gate is 0 or 1 to the last digit.
+    **Derivatives** in the scores and the temperature, by the implicit function theorem; 0 if every
+    indicator is 0 or 1 to the last digit.
 
     **Cost** O(d).
     """
@@ -45,13 +46,13 @@ def gates(
         above = total(middle) > m
         return jnp.where(above, middle, low), jnp.where(above, high, middle)
 
-    # Outside of these ends every gate is as good as open, or closed.
+    # Outside of this interval all indicators are 0, or all are 1, to rounding.
     far = -jnp.log(jnp.finfo(scores.dtype).eps) + jnp.log(jnp.asarray(scores.size, scores.dtype))
     low = jnp.min(jnp.where(present, fixed, jnp.inf)) - far
     high = jnp.max(jnp.where(present, fixed, -jnp.inf)) + far
     low, high = lax.fori_loop(0, _HALVINGS, halve, (low, high))
     tau = 0.5 * (low + high)
-    # One more step, of Newton's method, whose derivative is that of τ itself.
+    # A final Newton step, whose derivative is that of τ itself.
     p = jax.nn.sigmoid(t - tau)
     slope = lax.stop_gradient(jnp.sum(p * (1 - p), where=present))
     tau = tau + safe_divide(jnp.sum(p, where=present) - lax.stop_gradient(total(tau)), slope)

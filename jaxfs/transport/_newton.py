@@ -1,9 +1,10 @@
-"""Entropic transport of the points of a line onto a few levels: Newton's method and the derivative.
+"""Entropic transport of points on a line onto a few levels: Newton's method and the derivative.
 
-The points s_i, one unit of mass each, go onto the levels j = 0, 1, …, with masses c_j, by the plan
-p_ji = softmax_j((j − b) s_i − h_j), for any reference level b. The potentials h, one a level, solve
-Σ_i p_ji = c_j. The matrix of that system is the Laplacian of a graph of the levels with weights
-w_jl = Σ_i p_ji p_li, and it is eliminated without a subtraction. It also gives the derivative.
+The points s_i, of unit mass each, are transported onto the levels j = 0, 1, …, of masses c_j, by
+the plan p_ji = softmax_j((j − b) s_i − h_j), for any reference level b. The potentials h, one per
+level, solve Σ_i p_ji = c_j. The matrix of that system is the Laplacian of a graph on the levels,
+with weights w_jl = Σ_i p_ji p_li. It is eliminated without subtractions, and also gives the
+derivative.
 """
 
 import functools
@@ -17,15 +18,17 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import eps, matmul, safe_divide
 
+#: Maximum number of Newton steps, shortest fraction of a step, and largest change of a potential.
 _ITERATIONS = 60
 _SHORTEST_LENGTH = 2.0**-8
 _LONGEST_STEP = 16.0
 
 
-class Problem(NamedTuple):
-    """One row: points (padding is not `present`), masses of the levels, and the level b.
+class LevelTransport(NamedTuple):
+    """The transport problem of one row: points, masses of the levels, and the reference level b.
 
-    Potentials near level b are small numbers, so that points near 0 keep their digits.
+    Points that are padding are not `present`. Potentials near level b are small numbers, so that
+    points near 0 keep their digits.
     """
 
     s: Float[Array, "m"]
@@ -40,7 +43,7 @@ class Problem(NamedTuple):
 
 
 class Transported(NamedTuple):
-    """What of each point goes to the levels below k and to level k; the potentials."""
+    """The mass of each point that goes to levels below k, and to level k; the potentials."""
 
     below: Float[Array, "rows m"]
     at: Float[Array, "rows m"]
@@ -49,12 +52,12 @@ class Transported(NamedTuple):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
 def transported(
-    problems: Problem, starts: Float[Array, "rows levels"], k: int, block_size: int
+    problems: LevelTransport, starts: Float[Array, "rows levels"], k: int, block_size: int
 ) -> Transported:
-    """The solution of problems with a leading axis of rows, `block_size` of them at a time.
+    """The solutions of problems with a leading axis of rows, `block_size` of them at a time.
 
-    The rule of the derivative stands outside the loop over blocks: a second derivative through
-    `lax.map` forgets rules inside.
+    The rule of the derivative is outside of the loop over blocks, because a second derivative
+    through `lax.map` ignores rules inside.
     """
 
     def solve(problem, start):
@@ -69,28 +72,26 @@ def transported(
 def _transported_jvp(k: int, block_size: int, primals, tangents):
     problems, _ = primals
     answer = transported(*primals, k, block_size)
-    # Keep no block's plan for the backward pass.
+    # The backward pass does not store the plans of all blocks.
     derivative = jax.checkpoint(jax.vmap(functools.partial(_derivative, k=k)))
     return answer, _in_blocks(derivative, block_size, problems, answer.h, tangents[0].s)
 
 
-def _derivative(problem: Problem, h, ds: Float[Array, "m"], *, k: int) -> Transported:
+def _derivative(problem: LevelTransport, h, ds: Float[Array, "m"], *, k: int) -> Transported:
     """ṗ_ji = p_ji (y_ji − Σ_l p_li y_li), y_ji = (j − b) ṡ_i − ḣ_j, with ḣ such that Σ_i ṗ_ji = 0.
 
-    Summed over the levels below k, at k and above. The largest of the three changes by what the
-    others lose: the formula itself would leave eps · y there, which holds a factor 2/γ and can
-    outweigh the derivative.
+    The result is summed over the levels below k, at k and above. The largest of the three sums is
+    the negative of the other two: the formula would leave an error eps · y, which has a factor 2/γ
+    and can exceed the derivative.
     """
     p, j = plan(problem, h), problem.levels
-    flow = (j[:, None] - j[None, :]) * _couplings(p, p * ds[None, :])
-    dh = _laplacian_solve(_couplings(p, p), flow)
+    flow = (j[:, None] - j[None, :]) * matmul(p, (p * ds[None, :]).T)
+    dh = _laplacian_solve(matmul(p, p.T), flow)
 
     def parts(weight):
         """Σ_j p_ji weight_j over each part."""
-        return [
-            jnp.sum(p[part] * weight[part, None], axis=0)
-            for part in (slice(None, k), slice(k, k + 1), slice(k + 1, None))
-        ]
+        split = (slice(None, k), slice(k, k + 1), slice(k + 1, None))
+        return [jnp.sum(p[part] * weight[part, None], axis=0) for part in split]
 
     mass, level, price = parts(jnp.ones_like(j)), parts(j), parts(dh)
     below, at, above = (
@@ -106,7 +107,7 @@ def _derivative(problem: Problem, h, ds: Float[Array, "m"], *, k: int) -> Transp
 
 
 def _in_blocks(f: Callable[..., Any], size: int, *arguments: Any) -> Any:
-    """`f` of a few rows at a time: blocks of one shape, filled up with rows that are dropped."""
+    """`f` of `size` rows at a time; the rows that fill up the last block are dropped."""
     rows = jax.tree.leaves(arguments)[0].shape[0]
     blocks = -(-rows // size)
     if blocks <= 1:
@@ -120,8 +121,8 @@ def _in_blocks(f: Callable[..., Any], size: int, *arguments: Any) -> Any:
     return jax.tree.map(lambda v: v.reshape(-1, *v.shape[2:])[:rows], answer)
 
 
-def plan(problem: Problem, h: Float[Array, "levels"]) -> Float[Array, "levels m"]:
-    """The plan of given potentials. A level without mass is closed; what is not present is 0."""
+def plan(problem: LevelTransport, h: Float[Array, "levels"]) -> Float[Array, "levels m"]:
+    """The plan of given potentials; 0 for levels without mass and for points not present."""
     j = problem.levels
     first = jnp.arange(j.size, dtype=jnp.int32) == 0  # some level must stay open
     h = jnp.where((problem.masses > 0) | first, h, jnp.inf)
@@ -130,18 +131,13 @@ def plan(problem: Problem, h: Float[Array, "levels"]) -> Float[Array, "levels m"
     return p * (problem.present.astype(p.dtype) / jnp.sum(p, axis=0))[None, :]
 
 
-def _couplings(p: Float[Array, "levels m"], q: Float[Array, "levels m"]) -> Array:
-    """Σ_i p_ji q_li; with q = p, the weights of the graph of levels."""
-    return matmul(p, q.T)
-
-
 def _laplacian_solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float[Array, "q"]:
     """x with x_0 = 0 and Σ_l w_jl (x_j − x_l) = Σ_l f_jl, w symmetric and f antisymmetric.
 
-    The last node is eliminated and its links are spread among the others: weights are never
-    subtracted (Grassmann, Taksar and Heyman), and what flows along a link stays with the link. So a
-    link keeps its digits beside others hundreds of powers of ten stronger. Nodes without a link
-    stay at 0.
+    The last node is eliminated and its links are distributed among the others. Weights are never
+    subtracted (Grassmann, Taksar and Heyman), and the flow along a link stays with the link. A link
+    then keeps its digits next to links that are hundreds of powers of ten stronger. Nodes without a
+    link stay at 0.
     """
     last = w.shape[0] - 1
     if last == 0:
@@ -154,7 +150,7 @@ def _laplacian_solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float
 
 
 def _without_last(w: Float[Array, "q q"]) -> tuple[Array, Array, Array]:
-    """The graph without its last node; the shares of the node's links, and their sum."""
+    """The graph without its last node, the shares of the links of that node, and their sum."""
     links = w[-1, :-1]
     degree = jnp.sum(links)
     share = safe_divide(links, jnp.broadcast_to(degree, links.shape))
@@ -162,7 +158,7 @@ def _without_last(w: Float[Array, "q q"]) -> tuple[Array, Array, Array]:
 
 
 def _fast_solve(w: Float[Array, "q q"], b: Float[Array, "q"]) -> Float[Array, "q"]:
-    """`_laplacian_solve` of the flow out of every node; weak links lose digits to strong ones."""
+    """`_laplacian_solve` from the total flow b out of every node; weak links lose digits."""
     if b.size == 1:
         return jnp.zeros_like(b)
     rest, share, degree = _without_last(w)
@@ -170,11 +166,8 @@ def _fast_solve(w: Float[Array, "q q"], b: Float[Array, "q"]) -> Float[Array, "q
     return jnp.append(x, jnp.sum(share * x) + safe_divide(b[-1], degree))
 
 
-# ---- Newton's method ----------------------------------------------------------------------------
-
-
 class _State(NamedTuple):
-    """The last point accepted, the step from it under trial, and the slope that it must lower."""
+    """The last accepted point, the step under trial, and the slope that the step must reduce."""
 
     h: Float[Array, "levels"]
     step: Float[Array, "levels"]
@@ -184,12 +177,12 @@ class _State(NamedTuple):
     iteration: Int[Array, ""]
 
 
-def _potentials(problem: Problem, start: Float[Array, "levels"]) -> Float[Array, "levels"]:
-    """The minimum of Σ_i log Σ_j exp((j − b) s_i − h_j) + Σ_j c_j h_j, which is convex.
+def _potentials(problem: LevelTransport, start: Float[Array, "levels"]) -> Float[Array, "levels"]:
+    """The potentials that minimise Σ_i log Σ_j exp((j − b) s_i − h_j) + Σ_j c_j h_j.
 
-    One step of Sinkhorn brings every level to the right order of magnitude, Newton's steps do the
-    rest. A step is halved until the slope along it has fallen: signs of slopes are known where the
-    differences of the objective are lost in rounding.
+    The objective is convex. One Sinkhorn step brings every level to the right order of magnitude;
+    Newton steps follow. A step is halved until the slope along it has decreased: slopes are known
+    where differences of the objective are lost in rounding.
     """
     masses, least = problem.masses, jnp.finfo(problem.s.dtype).tiny
     filled = jnp.sum(plan(problem, start), axis=1)
@@ -205,21 +198,21 @@ def _potentials(problem: Problem, start: Float[Array, "levels"]) -> Float[Array,
     return state.h
 
 
-def _iterate(problem: Problem, state: _State) -> _State:
-    """Try the step; then the next one from there, or half of it.
+def _iterate(problem: LevelTransport, state: _State) -> _State:
+    """Try the step: if it is accepted compute the next one, otherwise halve it.
 
-    A step moves masses w·δ with an error of about w·δ², which need not be looked at where it is
-    rounding. Nor is there more to gain where the surplus is.
+    A step δ moves masses w·δ with an error of about w·δ². The iteration ends where this error, or
+    the surplus of mass, is at the level of rounding.
     """
     trial = state.h + state.length * state.step
     p = plan(problem, trial)
-    w = _couplings(p, p)
+    w = matmul(p, p.T)
     surplus = (jnp.sum(w, axis=1) - problem.masses)[:-1]  # Σ_l p_li = 1
-    surplus = jnp.append(surplus, -jnp.sum(surplus))  # of the large mass, what the others lack
+    surplus = jnp.append(surplus, -jnp.sum(surplus))  # the large mass has what the others lack
     j = jnp.arange(surplus.size)
     size = jnp.abs(trial)
     noise = 4 * eps(w.dtype) * (1 + jnp.maximum(size[:, None], size[None, :]))
-    # A floor under links of neighbouring levels: below it, what passes is noise.
+    # A lower bound on the links of neighbouring levels: flows below it are noise.
     neighbours = jnp.abs(j[:, None] - j[None, :]) == 1
     step = _fast_solve(jnp.where(neighbours, w + 16 * noise, w), surplus)
     step = step - step[problem.reference]

@@ -1,4 +1,4 @@
-"""The soft choice of the k nearest, and graph weights from it."""
+"""Soft (differentiable) k nearest neighbours, and graph weights from them."""
 
 import functools
 from typing import NamedTuple
@@ -9,17 +9,16 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, safe_divide
+from jaxfs._numerics import attained, eps, safe_divide, smallest
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.kernels._order import attained, smallest
-from jaxfs.transport._newton import Problem, transported
+from jaxfs.transport._newton import LevelTransport, transported
 
 
 class SoftKNN(NamedTuple):
     """Soft indicators of the nearest candidates of every row, each `(rows, candidates)`.
 
-    `nearest` is δ^(k): in [0, 1], with sum k, near 1 for the k nearest. `next` is ξ^(k+1): in
-    [0, 1], with sum 1, near 1 for the one after them.
+    `nearest` is δ^(k): in [0, 1], of sum k, near 1 for the k nearest candidates. `next` is ξ^(k+1):
+    in [0, 1], of sum 1, near 1 for the candidate of rank k + 1.
     """
 
     nearest: Float[Array, "rows candidates"]
@@ -36,40 +35,42 @@ def soft_knn(
     num_candidates: int | None = None,
     block_size: int | None = None,
 ) -> SoftKNN:
-    """Which candidates are the k nearest of each row, as a smooth function of the distances.
+    """Soft indicators of the k nearest candidates of each row, smooth in the distances.
 
     **Arguments**
 
-    - `distances`: `(rows, candidates)`; squared distances, or any costs to be smallest in. Infinite
-      ones are left out.
+    - `distances`: `(rows, candidates)`; squared distances, or any other costs. Candidates at an
+      infinite distance are left out.
     - `k`: static; at least 1, less than the number of candidates.
-    - `gamma`: γ > 0, how soft the choice is, on distances divided by `scale`; may be traced. A
-      concrete 0 is the exact choice: indicators of a sort, ties by rising index, constants to
-      differentiation; it has no `scale` and no `num_candidates`.
-    - `scale`: positive, a number or `(rows,)`. By default the row's distance of rank k + 1.
-    - `mask`: `(rows, candidates)`, false or 0 for those left out, such as the row's own sample.
-    - `num_candidates`: static; only that many nearest of each row take part, the others are taken
-      to have weight 0. At small γ they do. All by default.
-    - `block_size`: static; rows solved at a time. Changes speed and memory, not the answer.
+    - `gamma`: γ > 0, the softness of the choice, for distances divided by `scale`; may be traced. A
+      concrete 0 gives the exact choice: indicators of a sort, ties by rising index, without
+      derivative; it takes no `scale` and no `num_candidates`.
+    - `scale`: positive, a number or `(rows,)`. By default the distance of rank k + 1 of each row.
+    - `mask`: `(rows, candidates)`, false or 0 for candidates to leave out, such as the sample of
+      the row itself.
+    - `num_candidates`: static; number of nearest candidates of each row that take part. The others
+      get weight 0, which is right at small γ. All by default.
+    - `block_size`: static; number of rows solved at a time. It changes speed and memory, not the
+      result.
 
-    **Returns** `SoftKNN`. A row with N ≤ k candidates has all of them nearest and none next.
+    **Returns** `SoftKNN`. In a row with N ≤ k candidates all are nearest and none is next.
 
     **Numerics** finite, with finite derivatives, from γ = 10 to 1e-4 in float32 and float64, ties
-    and duplicates included: tied candidates share alike. float32 was within 60 eps of float64, and
-    within 700 where many distances tie at rank k + 1 (`benchmarks/precision/soft_knn.py`). What is
-    left is rounding of the logits, of the size of 1/γ, which another step would not remove. Where
-    the default scale is not positive the row's smallest positive distance
-    stands in for it. NaN makes its row NaN.
+    and duplicates included: tied candidates have equal shares. float32 was within 60 eps of
+    float64, and within 700 where many distances tie at rank k + 1
+    (`benchmarks/precision/soft_knn.py`). The rest is rounding of the logits, of the size of 1/γ,
+    which another step would not remove. Where the default scale is not positive, it is the smallest
+    positive distance of the row. NaN makes its row NaN.
 
-    **Derivatives** in the distances (through the default scale too), `scale` and `gamma`, by the
-    implicit function theorem; of any order. Of distances that tie at rank k + 1, the default scale
-    takes the mean derivative.
+    **Derivatives** in the distances (also through the default scale), `scale` and `gamma`, by the
+    implicit function theorem; of any order. At distances that tie at rank k + 1, the default scale
+    has their mean derivative.
 
     **Cost** 2 to 6 steps of O(rows · m · k²), m the candidates that take part, and one more for the
-    derivative; memory O(block_size · m · k) beside the answer.
+    derivative; memory O(block_size · m · k) in addition to the result.
 
-    **Reference** Dirichlet energy and k-NN by optimal transport, eqs. 7–14. Its iteration S21 has
-    not converged after 200 steps where γ ≤ 0.01, and overflows from γ = 1e-3 on.
+    **Reference** Dirichlet energy and k-NN by optimal transport, eqs. 7–14. Its iteration S21 does
+    not converge in 200 steps for γ ≤ 0.01, and overflows for γ ≤ 1e-3.
 
     >>> import jax.numpy as jnp
     >>> near = soft_knn(jnp.array([[3.0, 1.0, 2.0, 9.0]]), 2, gamma=0.1)
@@ -101,13 +102,13 @@ def soft_knn(
     return _soft_knn(e, present, softness, scale, k, width, block_size)
 
 
-#: Numbers in the plans of a block, by default: they stay in the cache of a core.
+#: Default size, in numbers, of the plans of a block: they fit into the cache of a core.
 _PLANS = 2**18
 
 
 @functools.partial(jax.jit, static_argnums=(4, 5, 6))
 def _soft_knn(e, present, gamma, scale, k: int, width: int, block_size: int) -> SoftKNN:
-    """The exact choice, the soft one of all candidates, or that of the `width` nearest."""
+    """The exact choice, the soft choice among all candidates, or among the `width` nearest."""
     rows, n = e.shape
     unknown = jnp.any(jnp.isnan(e) & present, axis=1, keepdims=True)
     if gamma is None:
@@ -121,19 +122,19 @@ def _soft_knn(e, present, gamma, scale, k: int, width: int, block_size: int) -> 
         ranked, near = jax.vmap(functools.partial(_nearest, m=width))(e, present)
         few = jnp.take_along_axis(e, near, axis=1)
         soft = _soft_rows(few, near >= 0, ranked[:, : k + 2], gamma, scale, k, block_size)
-        back = jnp.where(near < 0, n, near)  # beyond the row, where it is dropped
+        back = jnp.where(near < 0, n, near)  # outside of the row, and dropped
         row = jnp.arange(rows)[:, None]
         soft = SoftKNN(*(jnp.zeros_like(e).at[row, back].add(v, mode="drop") for v in soft))
     return jax.tree.map(lambda v: jnp.where(unknown, jnp.nan, v), soft)
 
 
 def _nearest(e: Float[Array, "n"], present: Bool[Array, "n"], m: int) -> tuple[Array, Array]:
-    """`smallest` of the finite candidates that are present."""
+    """The m smallest finite distances of the candidates present, and their indices."""
     return smallest(jnp.where(present & jnp.isfinite(e), lax.stop_gradient(e), jnp.inf), m)
 
 
 def _soft_rows(e, present, ranked, gamma, scale, k: int, block_size: int) -> SoftKNN:
-    """The soft choice, given the k + 2 smallest distances of every row, or all."""
+    """The soft choice, given the k + 2 smallest distances of every row (or all, if fewer)."""
     problems, starts = jax.vmap(functools.partial(_problem, gamma=gamma, k=k))(
         e, present & jnp.isfinite(e), ranked, scale
     )
@@ -141,12 +142,12 @@ def _soft_rows(e, present, ranked, gamma, scale, k: int, block_size: int) -> Sof
     return SoftKNN(soft.below, soft.at)
 
 
-def _problem(e, present, ranked, scale, *, gamma, k: int) -> tuple[Problem, Array]:
-    """One row as points and masses, and where to start."""
+def _problem(e, present, ranked, scale, *, gamma, k: int) -> tuple[LevelTransport, Array]:
+    """The transport problem of one row, and its initial potentials."""
     e = jnp.where(present, e, jnp.zeros_like(e))
     number = jnp.sum(present, dtype=jnp.int32)
-    # Of rank k + 1, or the last there is. A shift of all distances changes nothing; this one keeps
-    # the digits of those about which the choice is in doubt.
+    # The distance of rank k + 1, or the last one. Subtracting it from all distances does not change
+    # the plan, and keeps the digits of those that decide the choice.
     last = jnp.clip(number - 1, 0, k)
     centre = jnp.where(number > 0, ranked[last], jnp.zeros_like(ranked[last]))
     if scale is None:
@@ -154,27 +155,27 @@ def _problem(e, present, ranked, scale, *, gamma, k: int) -> tuple[Problem, Arra
         least = jnp.min(jnp.where(present & (e > 0), lax.stop_gradient(e), jnp.inf))
         tiny = float(jnp.finfo(e.dtype).tiny)
         scale = jnp.where(own > tiny, own, jnp.where(jnp.isfinite(least), least, 1.0))
-    limit = float(jnp.finfo(e.dtype).max) ** 0.5  # beyond it nothing is in doubt
-    # Divided in two steps: the derivative of a quotient squares its divisor, which may be tiny.
+    limit = float(jnp.finfo(e.dtype).max) ** 0.5  # beyond it the choice is exact
+    # Division in two steps: the derivative of a quotient squares its divisor, which may be tiny.
     unit = lax.stop_gradient(scale)
 
-    def in_doubt(a, softness):
+    def shifted(a, softness):
         return jnp.clip(softness * jnp.clip((a - centre) / unit, -limit, limit), -limit, limit)
 
-    s = in_doubt(e, 2 / (gamma * (scale / unit)))
-    start = _start(in_doubt(ranked, 2 / lax.stop_gradient(gamma)), last, k)
-    return Problem(s, present, _masses(number, k, e.dtype), last), start
+    s = shifted(e, 2 / (gamma * (scale / unit)))
+    start = _start(shifted(ranked, 2 / lax.stop_gradient(gamma)), last, k)
+    return LevelTransport(s, present, _masses(number, k, e.dtype), last), start
 
 
 def _masses(number: Int[Array, ""], k: int, dtype) -> Float[Array, "k+2"]:
-    """c (eq. 11): one for each of k + 1 levels, the rest for the last; 0 where candidates lack."""
+    """c (eq. 11): 1 for each of k + 1 levels, the rest for the last; 0 for lack of candidates."""
     j = jnp.arange(k + 1, dtype=jnp.int32)
     first = (j < number).astype(dtype)
     return jnp.append(first, jnp.maximum(number - k - 1, 0).astype(dtype))
 
 
 def _start(ranked: Float[Array, "r"], last: Int[Array, ""], k: int) -> Float[Array, "k+2"]:
-    """Potentials at γ → 0: levels change midway between consecutive points; 0 at level `last`."""
+    """Potentials in the limit γ → 0: levels change midway between points; 0 at level `last`."""
     between = 0.5 * (ranked[1:] + ranked[:-1])
     between = jnp.pad(between, (0, k + 1 - between.size))
     j, t = jnp.arange(k + 2, dtype=jnp.int32)[:, None], jnp.arange(k + 1, dtype=jnp.int32)[None, :]
@@ -182,28 +183,25 @@ def _start(ranked: Float[Array, "r"], last: Int[Array, ""], k: int) -> Float[Arr
     return jnp.sum(after.astype(ranked.dtype) * between[None, :], axis=1)
 
 
-# ---- Weights of the graph -----------------------------------------------------------------------
-
-
 def soft_weights(distances: ArrayLike, soft: SoftKNN) -> Float[Array, "*b candidates"]:
-    """The weights of an adaptive k-NN graph on soft indicators: s_ij ∝ (ξ_i·e_i − e_ij)₊.
+    """The weights of an adaptive k-NN graph from soft indicators: s_ij ∝ (ξ_i·e_i − e_ij)₊.
 
     **Arguments**
 
-    - `distances`: e `(..., candidates)`, those that `soft` was computed from.
+    - `distances`: e `(..., candidates)`, the distances from which `soft` was computed.
     - `soft`: `soft_knn(e, k, …)`. Candidates with `nearest` 0 have weight 0.
 
     **Returns** `(..., candidates)`, nonnegative; every row sums to 1. Rows without candidates are
     0. At γ → 0 the weights are those of `graphs.adaptive_weights`.
 
-    **Numerics** where the mass of `next` lies to within eps on the smallest distance itself, that
-    is where k + 1 or more tie and no others matter, and where there is no next, the weights are
-    `nearest` divided by its sum: tied candidates weigh alike, 1/k each if the choice was exact. NaN
-    makes its row NaN.
+    **Numerics** the weights are `nearest` divided by its sum in two cases: if the mass of `next`
+    lies to within eps on the smallest distance itself (k + 1 or more candidates tie and no others
+    matter), and if there is no next. Tied candidates then have equal weights, 1/k each if the
+    choice was exact. NaN makes its row NaN.
 
     **Derivatives** in the distances and `soft`, given that every `next` sums to 1. At the kinks
-    e_ij = ξ_i·e_i that of the side of 0. Where the nearest tie the weights jump; the derivative
-    taken is that of `nearest` divided by its sum.
+    e_ij = ξ_i·e_i the derivative is that of the side of 0. Where the nearest tie, the weights jump,
+    and the derivative is that of `nearest` divided by its sum.
 
     **Reference** Dirichlet energy and k-NN by optimal transport, eqs. 9 and S16. The rows of S16
     sum to 1 on exact indicators only, and to 1.01 or more on soft ones.
@@ -224,22 +222,17 @@ def soft_weights(distances: ArrayLike, soft: SoftKNN) -> Float[Array, "*b candid
 
 @jax.jit
 def _soft_weights(e, nearest, following) -> Float[Array, "*b m"]:
-    share = safe_divide(nearest, _total(nearest) * jnp.ones_like(nearest))
-    # Neither the smallest distance nor a unit changes the weights: they only keep digits.
+    total = functools.partial(jnp.sum, axis=-1, keepdims=True)
+    share = safe_divide(nearest, total(nearest) * jnp.ones_like(nearest))
+    # Neither a shift nor a unit changes the weights: they only keep digits.
     involved = (nearest > 0) | (following > 0)
-    smallest_of_row = jnp.min(
-        jnp.where(involved, lax.stop_gradient(e), jnp.inf), axis=-1, keepdims=True
-    )
-    above = jnp.where(involved, e - smallest_of_row, jnp.zeros_like(e))
-    reach = _total(following * above)  # ξ·e − min e
-    elsewhere = _total(jnp.where(above > 0, following, jnp.zeros_like(following)))
+    least = jnp.where(involved, lax.stop_gradient(e), jnp.inf)
+    above = jnp.where(involved, e - jnp.min(least, axis=-1, keepdims=True), jnp.zeros_like(e))
+    reach = total(following * above)  # ξ·e − min e
+    elsewhere = total(jnp.where(above > 0, following, jnp.zeros_like(following)))
     tied = (elsewhere <= eps(e.dtype)) | (reach <= jnp.finfo(e.dtype).tiny)
     unit = jnp.where(tied, jnp.ones_like(reach), lax.stop_gradient(reach))
     closer = (nearest > 0) & (above < reach)
     close = jnp.where(closer, (reach - above) / unit, jnp.zeros_like(e))
-    weights = jnp.where(tied, share, close / jnp.where(tied, 1, _total(close)))
+    weights = jnp.where(tied, share, close / jnp.where(tied, 1, total(close)))
     return jnp.where(jnp.isnan(nearest), jnp.nan, weights)
-
-
-def _total(v: Float[Array, "*b m"]) -> Float[Array, "*b 1"]:
-    return jnp.sum(v, axis=-1, keepdims=True)

@@ -1,10 +1,12 @@
-"""The command in process: answers, files, exit codes, and one line for every mistake."""
+"""The commands: their answers, files and exit codes, and one line for every user error."""
 
 import csv
 import dataclasses
+import html
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from jaxfs import cli
-from jaxfs.cli import _answer, _compare, _files, _output, _pictures, _request
+from jaxfs.cli import _answer, _compare, _options, _output, _pictures, _request
 from jaxfs.cli._commands import app
 from jaxfs.cli.tables._columns import Refusal
 from jaxfs.cli.tables._table import Table, read_table
@@ -29,7 +31,7 @@ ROWS, FEATURES = 30, 6
 
 @pytest.fixture(scope="module", autouse=True)
 def no_cache():
-    """The cache is a setting of the whole process: tests leave it alone."""
+    """The cache is a setting of the whole process, which tests must not change."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAXFS_CACHE_DIR", "off")
         yield
@@ -37,7 +39,7 @@ def no_cache():
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """Features c and e tell the classes apart, the others are noise."""
+    """Features c and e separate the classes, the others are noise."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(ROWS, FEATURES))
     labels = np.arange(ROWS) % 2
@@ -63,8 +65,8 @@ def test_scores_that_all_tie_are_noted(tmp_path):
     assert "gives all 2 features the same score" in result.stderr
 
 
-def test_features_that_no_resample_chooses_are_noted(tmp_path):
-    """mRMR of three values: a correlation of exactly 0 with the first does not last."""
+def test_features_that_no_resample_selects_are_noted(tmp_path):
+    """mRMR of three values: a correlation of exactly 0 with the first feature is not stable."""
     rng = np.random.default_rng(0)
     kind = np.arange(60) % 3
     values = rng.normal(size=(60, 80))
@@ -80,14 +82,14 @@ def test_features_that_no_resample_chooses_are_noted(tmp_path):
     content = json.loads(result.stdout)
     lost = [f"'{line['name']}'" for line in content["selected"] if line["frequency"] == 0]
     assert lost
-    note = f"chosen from all rows, but in none of 4 resamples: {', '.join(lost)}"
+    note = f"selected from all rows, but in none of 4 resamples: {', '.join(lost)}"
     assert content["notes"][-1] == note
     assert f"note: {note}" in result.stderr
     assert "in none of 4 resamples" in page.read_text(encoding="utf-8")
 
 
 def refused(*arguments):
-    """The one line that a mistake is answered with."""
+    """Return the error line of a command that must fail with exit code 2."""
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -127,14 +129,45 @@ def test_select_prints_and_writes(table, tmp_path):
     assert list(written.target) == list(read.target)
     assert plot.read_bytes().startswith(b"\x89PNG")
     text = page.read_text(encoding="utf-8")
-    assert "--method anova -k 2 --impute median --seed 0" in text
-    assert "Values that were missing and filled in" in text
-    # Nothing is overwritten unless told to, and what stands there is left as it is.
+    repeated = f"--target kind --method anova -k 2 --report {page} --impute median --seed 0"
+    assert f"{repeated} --resamples 3<" in text
+    assert "Missing values that were imputed" in text
+    # Without --force nothing is overwritten.
     before = out.read_bytes()
     assert "--force" in refused(*command[:-1], 1, "--out", out)
     assert out.read_bytes() == before
     assert run(*command[:-1], 1, "--out", out, "--force").exit_code == 0
     assert out.read_text().splitlines()[0] == "c,kind"
+
+
+def test_the_command_in_the_report_repeats_the_run(table, tmp_path):
+    page = tmp_path / "a page.html"
+    options = ("-m", "variance", "-k", 2, "-d", "kind", "-d", "a", "--standardize", "-q")
+    options += ("--option", "dtype=float32", "--seed", 5, "--resamples", 2)
+    assert run("select", table, *options, "--report", page).exit_code == 0
+    first = page.read_text(encoding="utf-8")
+    command = html.unescape(re.search("<code><bdi>(jaxfs .*)</bdi>", first)[1])
+    _, *words = shlex.split(command)
+    assert words.count("--drop") == 2
+    assert "--quiet" not in words
+    assert run(*words, "--force").exit_code == 0
+    assert page.read_text(encoding="utf-8") == first
+
+
+def test_resamples_keep_two_rows_of_every_class():
+    """ReliefF refuses a class of one row."""
+    rng = np.random.default_rng(0)
+    data = Table(list("abc"), rng.normal(size=(12, 3)), np.array([0.0] * 10 + [1] * 2), "y")
+    answer = _answer.choose(data, _request.Request("relieff", k=2), 3)
+    assert answer.stability.indices.shape == (3, 2)
+    assert float(np.sum(answer.stability.frequencies)) == pytest.approx(2)
+
+
+@pytest.mark.parametrize("package", ["matplotlib.figure", "jinja2"])
+def test_missing_packages_are_named_before_the_work(table, tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    command = ("select", table, "-t", "nothing", "-m", "anova", "--report", tmp_path / "r.html")
+    assert package.split(".")[0] in refused(*command).lower()
 
 
 def test_json_is_all_of_stdout_and_repeats(table):
@@ -157,33 +190,34 @@ def test_json_is_all_of_stdout_and_repeats(table):
 def test_unsupervised_methods_need_no_target(table):
     result = run("select", table, "--drop", "kind", "-m", "variance", "-k", 1, "--json")
     assert [item["name"] for item in json.loads(result.stdout)["selected"]] == ["c"]
-    # Columns are counted as in the file, and so as --drop counts them.
+    # Columns are counted as in the file, as --drop counts them.
     result = run("select", table, "-d", "kind", "-d", 1, "-m", "variance", "-k", 1, "--json")
     assert [item["column"] for item in json.loads(result.stdout)["selected"]] == [3]
 
 
-def test_constant_features_and_many_classes_are_told_of():
+def test_constant_features_and_many_classes_are_noted():
     values = np.random.default_rng(0).normal(size=(ROWS, FEATURES))
     values[:, 1] = 7
     data = Table(list("abcdef"), values)
-    notes = _answer.choose(data, _request.Plan("variance", k="6")).notes
-    assert notes == ("constant, though chosen: 'b'; --drop them",)
+    notes = _answer.choose(data, _request.Request("variance", k=6)).notes
+    assert notes == ("constant features were selected: 'b'; --drop them",)
     halves = dataclasses.replace(data, target=np.arange(ROWS) % 5 / 2, target_name="y")
     with pytest.raises(Refusal, match=r"anova needs classes; 'y' has fractions .*pearson"):
-        _answer.labels(halves, METHODS["anova"])
+        _answer.labels(halves, "classes", "anova")
     several = dataclasses.replace(data, target=np.arange(60.0) % 25, target_name="y")
-    _, classes = _answer.labels(several, METHODS["anova"])
-    assert "each of the 25 values of 'y'" in _answer.many_classes(several, classes)[0]
+    _, classes, notes = _answer.labels(several, "classes", "anova")
+    assert len(classes) == 25
+    assert "each of the 25 values of 'y'" in notes[0]
 
 
-def test_units_are_told_of_where_they_matter():
+def test_units_are_noted_where_they_matter():
     values = np.array([[1.0, 1000], [2, 5000]])
     for name, matters in (("gkl", True), ("combined", True), ("gc", False), ("ssfs", False)):
-        assert bool(_answer._units(values, METHODS[name])) == matters
+        assert bool(_answer._note_units(values, METHODS[name])) == matters
 
 
 def test_compare_chooses_within_the_folds(tmp_path):
-    """On noise the accuracy is that of chance; had all rows been seen, it would be near 1."""
+    """On noise the accuracy is near chance; a selection from all rows would be near 1."""
     rng = np.random.default_rng(1)
     values = rng.normal(size=(40, 300))
     path = tmp_path / "noise.npz"
@@ -206,18 +240,18 @@ def test_compare_fits_its_defaults_to_the_table(table):
     content = json.loads(run(*command, "--json").stdout)
     assert content["k"] == "6"
     assert "-k is 6" in content["notes"][0]
-    assert "at most the number of features, 6" in refused(*command, "-k", 7)
+    assert "-k must be" in refused(*command, "-k", 7)
 
 
 def test_missing_values_are_filled_from_training_rows():
     gaps = np.zeros((4, 2), bool)
     gaps[0, 1] = True
     data = Table(["a", "b"], np.array([[1.0, 5], [2, 4], [3, 6], [4, 100]]), gaps=gaps)
-    assert _compare._filled(data, np.array([0, 1, 2]))[0].tolist() == [1, 5]
-    assert _compare._filled(data, np.array([1, 3]))[0].tolist() == [1, 52]
+    assert _compare._fill(data, np.array([0, 1, 2]))[0].tolist() == [1, 5]
+    assert _compare._fill(data, np.array([1, 3]))[0].tolist() == [1, 52]
     assert data.values[0, 1] == 5
     with pytest.raises(Refusal, match="'b' has no value"):
-        _compare._filled(data, np.array([0]))
+        _compare._fill(data, np.array([0]))
 
 
 def test_methods_and_demo(tmp_path):
@@ -239,12 +273,12 @@ MISTAKES = {
     ("-k", "0"): "-k must be",
     ("-k", "many"): "-k must be",
     ("-k", "1.5"): "-k must be",
-    ("-k", "7"): "at most the number of features, 6",
+    ("-k", "7"): "-k must be",
     ("-t", "none such"): "no column is called 'none such'",
     ("--dtype", "float16"): "dtype must be",
     ("--option", "nonsense"): "name=value",
     ("--option", "nonsense=1"): "anova has no option 'nonsense'",
-    ("--option", "criterion=t"): "the method's name says it",
+    ("--option", "criterion=t"): "'criterion' cannot be changed",
     ("--option", "x={[]:1}"): "anova has no option 'x'",
     ("--solver", "exact"): "anova has no option 'solver'",
     ("--out", "o.xlsx"): "--out must end in",
@@ -253,9 +287,9 @@ MISTAKES = {
     ("--out", "no/such/folder/o.csv"): "no folder",
     ("--resamples", "1"): "--resamples",
     ("--impute", "mean"): "impute must be",
-    ("-m", "rrelieff"): "needs a target that is a number",
-    ("--raw", ""): "--raw is for --out",
-    ("-t", "a"): "needs classes; 'a' has 30 values in 30 rows (for numbers: ",
+    ("-m", "rrelieff"): "needs a numeric target",
+    ("--raw", ""): "--raw needs --out",
+    ("-t", "a"): "needs classes; 'a' has 30 values in 30 rows (methods for numbers: ",
 }
 
 
@@ -270,13 +304,13 @@ def test_mistakes_take_one_line(table, options):
 
 def test_more_mistakes(table, tmp_path):
     assert "supervised" in refused("select", table, "-m", "anova")
-    assert "is the table itself" in refused(
+    assert "must not be the table" in refused(
         "select", table, "-t", "kind", "-m", "anova", "--out", table, "--force"
     )
     again = tmp_path / "again.csv"
     os.link(table, again)
-    assert "is the table itself" in refused("select", table, "--out", again, "-t", "kind")
-    assert "no file" in refused("select", tmp_path / "none.csv", "-t", "y")
+    assert "must not be the table" in refused("select", table, "--out", again, "-t", "kind")
+    assert "not a file" in refused("select", tmp_path / "none.csv", "-t", "y")
     for method, option, words in (
         ("relieff", "n_neighbors=ten", "option 'n_neighbors' must be a whole number, got 'ten'"),
         ("combined", "manifest__ridge=many", "must be a number or none, got 'many'"),
@@ -286,7 +320,7 @@ def test_more_mistakes(table, tmp_path):
         assert words in refused("select", table, "-t", "kind", "-m", method, "-o", option)
     absent = mock.Mock(fit=mock.Mock(side_effect=ImportError("needs its package")))
     with pytest.raises(Refusal, match="its package"):
-        _answer.fit(absent, np.zeros((2, 2)), None)
+        _answer.fit(absent, _request.Request("anova"), np.zeros((2, 2)), None)
     assert "--data must end in" in refused("demo", "--data", "x.txt")
     assert "--folds" in refused("compare", table, "-t", "kind", "-m", "anova", "--folds", 16)
     assert "cannot be compared" in refused("compare", table, "-t", "kind", "-m", "anova,rrelieff")
@@ -326,7 +360,7 @@ def test_memory_may_be_out_anywhere(table, monkeypatch):
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_words_that_spreadsheets_would_run(tmp_path, raw):
-    """Words get an apostrophe; numbers, negative ones too, stay numbers."""
+    """Text gets an apostrophe; numbers, including negative ones, stay numbers."""
     path, out = tmp_path / "t.csv", tmp_path / "o.tsv"
     rows = [["=A1", "-2.5", "-1", "@u"], ["x=1", "3", "5", "-1"]]
     rows += [["-7", "-4", "2", "@u"], ["\rr", "8", "-9", "-1"]]
@@ -353,7 +387,7 @@ def test_words_that_spreadsheets_would_run(tmp_path, raw):
     ]
 
 
-def test_a_full_disk_is_told_with_the_file(tmp_path):
+def test_a_full_disk_error_names_the_file(tmp_path):
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     final = tmp_path / "o.csv"
@@ -361,17 +395,17 @@ def test_a_full_disk_is_told_with_the_file(tmp_path):
     try:
         with (
             pytest.raises(Refusal, match=r"o\.csv' cannot be written: File too large"),
-            _files.Staged(force=False) as staged,
+            _output.staged(force=False) as temporary,
         ):
-            staged.path(final).write_text("x" * 1000)
+            temporary(final).write_text("x" * 1000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
-    assert _files.pending == []
+    assert _output.pending == {}
 
 
 def loaded(process, folder):
-    """Whether JAX is being imported, which takes a second more."""
+    """Whether JAX is being imported."""
     return "jaxlib" in Path(f"/proc/{process.pid}/maps").read_text()
 
 
@@ -422,23 +456,25 @@ def test_staged_files_appear_whole_or_not_at_all(tmp_path):
     old.write_text("old")
     interrupt = mock.Mock(side_effect=KeyboardInterrupt)
     for force, fate, error in ((True, interrupt, KeyboardInterrupt), (False, str, Refusal)):
-        with pytest.raises(error), _files.Staged(force=force) as staged:
-            fate(staged.path(old).write_text("half"))
+        with pytest.raises(error), _output.staged(force=force) as temporary:
+            fate(temporary(old).write_text("half"))
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
-    with _files.Staged(force=True) as staged:
-        staged.path(old).write_text("new")
+    with _output.staged(force=True) as temporary:
+        temporary(old).write_text("new")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["new"]
-    assert old.stat().st_mode & 0o777 == 0o666 & ~_files._umask()
+    plain = tmp_path / "plain.txt"
+    plain.touch()
+    assert old.stat().st_mode == plain.stat().st_mode
 
 
 def test_cache_folder(monkeypatch, tmp_path):
-    assert _files.cache_folder() is None
+    assert _options.cache_folder() is None
     monkeypatch.setenv("JAXFS_CACHE_DIR", str(tmp_path))
-    assert _files.cache_folder() == tmp_path
+    assert _options.cache_folder() == tmp_path
     monkeypatch.delenv("JAXFS_CACHE_DIR")
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert _files.cache_folder() == tmp_path / "jaxfs"
+    assert _options.cache_folder() == tmp_path / "jaxfs"
 
 
 def test_without_typer_says_what_to_install(monkeypatch, capsys):
@@ -456,7 +492,7 @@ def test_options_are_read_as_python_writes_them():
         map(_request._parse_option, ["a=1", "b=0.5", "c=None", "d=true", "e=spd", "f=[1"])
     )
     assert parsed == {"a": 1, "b": 0.5, "c": None, "d": True, "e": "spd", "f": "[1"}
-    standard = _answer.standardized(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    standard = _answer.standardize_columns(np.array([[1.0, 5.0], [3.0, 5.0]]))
     np.testing.assert_array_equal(standard, [[-1, 0], [1, 0]])
     assert os.environ["JAXFS_CACHE_DIR"] == "off"
 

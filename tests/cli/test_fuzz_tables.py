@@ -90,7 +90,7 @@ def spoil(draw, grid):
         grid = [[cell, *line] for cell, line in zip([name, *new], grid, strict=False)]
     else:  # one column of other things
         for i, line in enumerate(grid[1:]):
-            line[column] = ["x", "1", "y", "2.5", "", "z"][i % 6]
+            line[column : column + 1] = [["x", "1", "y", "2.5", "", "z"][i % 6]]
     return [list(line) for line in grid]
 
 

@@ -197,7 +197,7 @@ def test_mistakes_are_named():
     run = distributed.map_datasets(jaxfs.manifest_score, mesh)
     with pytest.raises(ValueError, match=r"argument 1 must be data sets of one shape; `bucket`"):
         run(x, [x[0], x[1][:, :2]])
-    with pytest.raises(ValueError, match=r"of as many data sets each, got \[3, 4\]"):
+    with pytest.raises(ValueError, match=r"of the same number of data sets, got \[3, 4\]"):
         run(x, x[:3])
     with pytest.raises(ValueError, match=r"data sets on its first axis, got shape \(0,\)"):
         run([], [])

@@ -25,7 +25,6 @@ from jaxfs.estimators import (
     ReliefF,
     StabilitySelector,
     _base,
-    _cost,
     ensemble,
 )
 from jaxfs.streaming import _memory
@@ -278,12 +277,10 @@ def test_joblib():
 def test_cost_grows_and_reads_well():
     small, large = (ManiFeSt(solver="exact").cost(100, d) for d in (100, 20_000))
     assert large.bytes > 20e9
-    assert large.seconds > 600 > small.seconds
-    assert "GB" in str(large)
+    assert str(large) == "about 25.6 GB"
     assert ManiFeSt(dtype="float32").cost(100, 100).bytes == small.bytes / 2
-    assert _cost.readable_seconds(7200) == "2 hours"
     assert _memory.readable(1.5e6) == "1.5 MB"
-    assert _cost.free_memory() > 0
+    assert _base.free_memory() > 0
 
 
 @pytest.mark.parametrize("name", ["GaussianCompromise", "GaussianKL"])
@@ -299,7 +296,7 @@ def test_the_memory_of_gaussian_models_is_what_the_compiler_plans(name):
     assert 0.8 < model.cost(n, d, c).bytes / needed < 1.2
 
 
-def test_cost_is_that_of_the_way_taken():
+def test_cost_is_that_of_the_chosen_solver():
     for members in (ManiFeSt(), CombinedSelector(), StabilitySelector(ManiFeSt())):
         assert members.cost(80, 20_000).bytes < 2e9
     assert ManiFeSt(geometry="spsd").cost(80, 20_000).bytes > 20e9
@@ -328,7 +325,7 @@ def test_memory_of_a_container(tmp_path):
 
 
 def test_what_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(_cost, "free_memory", lambda: 100.0)
+    monkeypatch.setattr(_base, "free_memory", lambda: 100.0)
     with pytest.raises(MemoryError, match=r'needs about .* kB, and 100 B are free.*"lowrank"'):
         ManiFeSt(solver="exact").fit(X, Y)
     with pytest.raises(MemoryError, match="Lower lowrank_rank"):

@@ -1,4 +1,4 @@
-"""Fits that go in steps: the same numbers as at once, a bar, and an ear for interrupts."""
+"""Fits in several steps: the same numbers as in one, a progress bar, and interrupts."""
 
 import builtins
 
@@ -17,7 +17,7 @@ from jaxfs.estimators import (
 )
 from jaxfs.estimators import dirichlet as dirichlet_module
 from jaxfs.estimators import manifest as manifest_module
-from jaxfs.estimators._problem import random_key
+from jaxfs.estimators._arrays import random_key
 from tests.helpers import assert_close, rng
 
 X = rng(0).normal(size=(32, 8))  # of a size that is not padded
@@ -101,7 +101,7 @@ def test_low_rank_is_taken_where_exact_does_not_fit(monkeypatch):
     y = np.arange(32) % 2
     exact = ManiFeSt(solver="exact").fit(X, y)
     monkeypatch.setattr(manifest_module, "_LARGEST", 7)
-    with pytest.warns(UserWarning, match="takes its low-rank solver: exactly, 8 features"):
+    with pytest.warns(UserWarning, match="uses its low-rank solver, because 8 features of 2"):
         low = ManiFeSt(random_state=0).fit(X, y)
     assert (exact.solver_, low.solver_) == ("exact", "lowrank")
     # Of the full rank it is the exact score; float64 factors of a kernel lose some digits.

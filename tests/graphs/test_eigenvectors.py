@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxfs.graphs import _eigenvectors
-from jaxfs.graphs._eigenvectors import leading_eigenvectors
+from jaxfs.graphs import _laplacian
+from jaxfs.graphs._laplacian import leading_eigenvectors
 from tests.helpers import assert_close, rng
 
 N, K = 12, 4
@@ -87,10 +87,10 @@ def test_iteration_finds_what_eigh_finds():
     x[:60] += 6
     present = np.arange(150) % 10 != 7
     x[~present] = np.nan
-    values, vectors = jax.jit(_eigenvectors.sample_eigenvectors, static_argnums=(1, 2))(
+    values, vectors = jax.jit(_laplacian.sample_eigenvectors, static_argnums=(1, 2))(
         x, 2, 4, present
     )
-    got, iterated = jax.jit(_eigenvectors.iterated_eigenvectors, static_argnums=(1, 2))(
+    got, iterated = jax.jit(_laplacian.iterated_eigenvectors, static_argnums=(1, 2))(
         x, 2, 4, present
     )
     np.testing.assert_allclose(got, values, atol=1e-7)
@@ -103,10 +103,10 @@ def test_many_samples_are_iterated(monkeypatch):
     everyone = jnp.ones(60, bool)
 
     def find():
-        return jax.jit(lambda x: _eigenvectors.sample_eigenvectors(x, 2, 3, everyone))(x)
+        return jax.jit(lambda x: _laplacian.sample_eigenvectors(x, 2, 3, everyone))(x)
 
     expected = find()
-    monkeypatch.setattr(_eigenvectors, "LARGE", 50)
+    monkeypatch.setattr(_laplacian, "LARGE", 50)
     got = find()
     assert not np.array_equal(got[0], expected[0])
     np.testing.assert_allclose(got[0], expected[0], atol=1e-7)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from jaxfs import kernels
-from jaxfs._types import Median, Percentile
+from jaxfs._numerics import smallest
 from jaxfs.kernels import _order, _rbf
+from jaxfs.kernels._rbf import Median, Percentile
 from tests.helpers import RTOL, assert_close, assert_derivatives, rng
 
 DTYPES = (np.float32, np.float64)
@@ -256,7 +257,7 @@ def test_smallest_are_those_of_a_stable_sort(n):
     rows = np.stack([random.normal(size=n), random.integers(0, 3, size=n), np.zeros(n)])
     rows[0, random.uniform(size=n) < 0.2] = np.inf
     for k in {1, (n + 1) // 2, n}:
-        find = jax.jit(jax.vmap(lambda row, k=k: _order.smallest(row, k)))
+        find = jax.jit(jax.vmap(lambda row, k=k: smallest(row, k)))
         values, indices = find(rows)
         order = np.argsort(rows, axis=1, kind="stable")[:, :k]
         expected = np.take_along_axis(rows, order, 1)

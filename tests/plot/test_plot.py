@@ -192,9 +192,9 @@ def test_names_are_literal_short_and_distinct():
     [
         (lambda: plot.score_bars([1.0, np.nan]), "scores must be finite, .* got 1 of 2"),
         (lambda: plot.score_bars([1e305]), "at most 1e.300 in magnitude, got 1 of 1"),
-        (lambda: plot.score_bars([]), "scores must be a filled array of 1 dimension"),
+        (lambda: plot.score_bars([]), "scores must be a nonempty array of 1 dimension"),
         (lambda: plot.score_bars(["a"]), "scores must be an array of real numbers"),
-        (lambda: plot.score_bars([1.0, 2.0], ["a"]), "names must be 2, one a feature, got 1"),
+        (lambda: plot.score_bars([1.0, 2.0], ["a"]), "names must be 2, one per feature, got 1"),
         (lambda: plot.score_bars([1.0], selected=[1]), "selected must be in 0 … 0"),
         (lambda: plot.score_bars([1.0, 2.0], order=[0, 0]), "order must be distinct"),
         (lambda: plot.score_bars([1.0], ax=3), "ax must be Matplotlib Axes or a Figure, got int"),

@@ -134,7 +134,7 @@ def test_a_second_call_compiles_nothing(monkeypatch):
     x, y = table()
     streaming.gc_select(in_blocks(x, y), 2, num_classes=3)
     traced = []
-    monkeypatch.setattr(_search, "run", lambda *a: traced.append(a))
+    monkeypatch.setattr(_search.Search, "run", lambda *a: traced.append(a))
     streaming.gc_select(in_blocks(x, y), 2, num_classes=3)
     assert not traced
 
@@ -172,7 +172,7 @@ def test_a_file_that_ends_early(tmp_path):
     np.save(tmp_path / "x.npy", x)
     whole = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "x.npy").write_bytes(whole[:-100])
-    with pytest.raises(ValueError, match=rf"of {len(whole)} bytes by its header, got \d+: it ends"):
+    with pytest.raises(ValueError, match=r"x\.npy cannot be read as \.npy: .*file size"):
         streaming.from_npy(tmp_path / "x.npy", y)
     np.save(tmp_path / "x.npy", x)
     with pytest.raises(ValueError, match=r"weights must be of shape \(90,\), one weight a sample"):
@@ -238,5 +238,5 @@ def test_a_source_that_changes():
         yield x[:n], y[:n]
 
     source = streaming.from_blocks(read)
-    with pytest.raises(ValueError, match=r"the 90 samples of the pass before, got 85"):
+    with pytest.raises(ValueError, match=r"the 90 samples of the previous pass, got 85"):
         streaming.anova_score(source, 3)

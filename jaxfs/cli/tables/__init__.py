@@ -1,1 +1,6 @@
-"""Readers of tables: from a file to named columns, or a refusal that says why; no JAX."""
+"""Readers of tables: a file becomes named columns of numbers, or a one-line error; no JAX."""
+
+from jaxfs.cli.tables._columns import Refusal, TableError
+from jaxfs.cli.tables._table import Table, read_table
+
+__all__ = ["Refusal", "Table", "TableError", "read_table"]

@@ -1,61 +1,54 @@
-"""How large a table may become: a limit for what is decompressed, and the free memory; no JAX.
+"""Limits on the size of a table: decompressed bytes and free memory; no JAX.
 
-A few kilobytes can become terabytes when they are decompressed, so that sizes are checked before
-they are read, or, where a format does not tell them, while they are.
+A few kilobytes can decompress to terabytes. Sizes are therefore checked before reading or, where a
+format does not state them, while reading.
 """
 
-import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
 from jaxfs.cli.tables._columns import TableError
 from jaxfs.streaming import _memory
 
-#: Most gigabytes that a file may become when it is decompressed, unless the caller allows more.
+#: Default limit, in gigabytes, on the decompressed size of a file.
 GIGABYTES = 2.0
-#: Bytes that are read at a time.
+#: Bytes that are decompressed at a time.
 PART = 2**20
-#: The matrix as it stands, as columns, and as what a method takes.
+#: Copies of the matrix in memory: as read, as columns, and as the input of a method.
 COPIES = 3
 
 
-@dataclasses.dataclass(frozen=True)
 class Allowance:
-    """`stored`: bytes of the file. `limit`: bytes it may become. `free`: bytes of memory."""
+    """Limits for one file; every check raises `TableError`."""
 
-    stored: int
-    limit: float
-    free: float
+    def __init__(self, path: Path, gigabytes: float) -> None:
+        self.stored = path.stat().st_size
+        self._limit, self._free = 1e9 * gigabytes, _memory.free()
 
-    @staticmethod
-    def of(path: Path, gigabytes: float) -> "Allowance":
-        return Allowance(path.stat().st_size, 1e9 * gigabytes, _memory.free())
+    def check(self, size: float, copies: float = 1) -> None:
+        """Check that `size` bytes are within the limit, and `copies` of them within the memory.
 
-    def check(self, size: float, copies: float = 1, what: str = "the file") -> None:
-        """Refuse `size` bytes beyond the limit or, with `copies` of them, beyond the free memory.
-
-        A file that is not compressed is as large as it is, and may be.
+        The limit does not apply to files that are not compressed.
         """
-        if size > max(self.limit, self.stored):
+        if size > max(self._limit, self.stored):
             raise TableError(
-                f"decompressed, {what} has at least {_memory.readable(size)}, more than the "
-                f"{_memory.readable(self.limit)} allowed: --max-gb raises this"
+                f"decompressed, the file has at least {_memory.readable(size)}, more than the "
+                f"{_memory.readable(self._limit)} allowed: --max-gb raises this"
             )
-        self.check_memory(size, copies, what)
+        self.check_memory(size * copies, "the file")
 
-    def check_memory(self, size: float, copies: float, what: str) -> None:
-        if size * copies > self.free:
-            need, free = map(_memory.readable, (size * copies, self.free))
+    def check_memory(self, size: float, what: str) -> None:
+        if size > self._free:
+            need, free = map(_memory.readable, (size, self._free))
             raise TableError(
                 f"{what} needs about {need}, and {free} are free: keep fewer rows or columns"
             )
 
-    def check_sparse(self, n: int, d: int) -> None:
-        what = f"with its zeros the sparse matrix of {n} rows and {d} columns"
-        self.check_memory(8 * n * d, COPIES, what)
+    def check_matrix(self, n: int, d: int, what: str = "a table") -> None:
+        self.check_memory(8 * n * d * COPIES, f"{what} of {n} rows and {d} columns")
 
     def gather(self, parts: Iterable[bytes], copies: float, before: int = 0) -> bytes:
-        """Parts joined, which are decompressed as they come; `before` bytes came earlier."""
+        """Join parts as they are decompressed, after `before` bytes that came earlier."""
         kept, size = [], before
         for part in parts:
             size += len(part)

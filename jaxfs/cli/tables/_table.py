@@ -1,45 +1,48 @@
-"""From a file to a matrix of measurements with names, or one line that says why not; no JAX.
+"""From a file to a matrix of features with names, or a one-line error; no JAX.
 
-Nothing is guessed that could change the answer: a column that is no number, a missing or infinite
-value, a name that two columns bear, are refused or noted, each by name and count.
+Nothing is guessed that could change the answer. A column that is not numeric and a missing or
+infinite value are refused by name and count; a repeated name is noted.
 """
 
 import dataclasses
+import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 
-from jaxfs.cli.tables import _containers, _delimited, _naming
+from jaxfs._checks import listed
+from jaxfs.cli.tables import _binary, _text
 from jaxfs.cli.tables._allowance import GIGABYTES, Allowance
-from jaxfs.cli.tables._columns import Columns, TableError, is_none, is_number, listed, plural, quote
+from jaxfs.cli.tables._columns import Columns, TableError, is_number, is_word, plural, quote
 
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".data", ".tab")
 _BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
-    ".parquet": _containers.parquet,
-    ".pq": _containers.parquet,
-    ".npz": _containers.npz,
-    ".mat": _containers.mat,
-    ".h5ad": _containers.h5ad,
+    ".parquet": _binary.read_parquet,
+    ".pq": _binary.read_parquet,
+    ".npz": _binary.read_npz,
+    ".mat": _binary.read_mat,
+    ".h5ad": _binary.read_h5ad,
 }
-#: Names of keys: `id`, `patient_id`, `sampleIndex`.
-_KEY = re.compile(
+_POSITION = re.compile(r"[+-]?\d{1,9}", re.ASCII)
+#: Names of row identifiers: `id`, `patient_id`, `sampleIndex`.
+_IDENTIFIER = re.compile(
     r"(?:^|[\W_])(?i:id|index|idx|key|nr|no)(?:$|[\W_])|[a-z](?:Id|ID|Index|Key|Nr|No)$"
 )
-#: So many whole numbers do not rise all by chance.
+#: Number of rows from which increasing integers are unlikely to be a measurement.
 _RISING = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Measurements that a method can take.
+    """Features in the form that a method takes.
 
     `values (n, d)`: float64, finite. `names`: d, distinct. `target (n,)`: float64, or strings, or
-    `None`. `rows`: the names of the rows, if they have any. `notes`: what the reader should know.
-    `positions`: where the features stand among the columns of the file, from 1, if there is one.
-    `gaps (n, d)`: true where a value was missing and filled in, if any was.
+    `None`. `rows`: names of the rows, if there are any. `notes`: remarks for the user.
+    `positions`: positions of the features among the columns of the file, from 1, if there is a
+    file. `gaps (n, d)`: true where a missing value was filled in; `None` if none was.
     """
 
     names: list[str]
@@ -53,7 +56,7 @@ class Table:
 
     @property
     def imputed(self) -> dict[str, int]:
-        """How many values were filled in, by feature; those of none are left out."""
+        """Number of values filled in, for each feature that has any."""
         if self.gaps is None:
             return {}
         counts = self.gaps.sum(axis=0).tolist()
@@ -71,199 +74,226 @@ def read_table(
     decimal: str = "auto",
     max_gb: float = GIGABYTES,
 ) -> Table:
-    """Read a table by the ending of its name: CSV, TSV, Parquet, `.npz`, `.mat` or `.h5ad`.
+    """Read a table in the format of its suffix: CSV, TSV, Parquet, `.npz`, `.mat` or `.h5ad`.
 
     **Arguments**
 
-    - `target`, `drop`: columns by name, or, if no column bears that name, by position: 1 is the
-      first, −1 the last.
-    - `impute`: `"median"` puts the column's median where a feature is missing, `"drop"` removes the
-      rows where a feature or the target is. Otherwise missing values are refused.
-    - `header`, `delimiter`, `decimal`: see `_delimited.read`.
-    - `max_gb`: most gigabytes that a file may become when it is decompressed.
+    - `target`, `drop`: columns by name or, if no column has that name, by position: 1 is the first,
+      −1 the last.
+    - `impute`: `"median"` replaces the missing values of a feature by its median. `"drop"` removes
+      the rows in which a feature or the target is missing. `None` refuses missing values.
+    - `header`, `delimiter`, `decimal`: see `_text.read_text`.
+    - `max_gb`: limit on the decompressed size of a file, in gigabytes.
 
     **Returns** a `Table`, or raises `TableError`, a `ValueError` of one line.
 
-    The first column names the rows, and is no feature, if all of it differs and it is text or has
-    no name of its own. Columns of one name are told apart as `a`, `a.2`. Columns of `true` and
-    `false` are 1 and 0. All of this is noted.
+    The first column names the rows, and is not a feature, if its cells all differ and it is text or
+    has no name. Repeated names become `a`, `a.2`. Columns of `true` and `false` become 1 and 0.
+    Each of these is noted.
     """
     if impute not in (None, "median", "drop"):
         raise TableError(f"impute must be median or drop, got {impute!r}")
-    path = Path(path)
-    wanted = [
-        name for name in (target, *drop) if name is not None and not _naming.is_position(name)
-    ]
-    columns = _read(path, header, delimiter, decimal, wanted, max_gb)
-    if columns.extra is None:
-        columns.extra = len(columns.names)
-    rows_at = _naming.row_names(columns, target, drop)
-    _naming.leave_out_empty(columns)
-    names = _naming.distinct(columns)
-    dropped = {j for name in drop for j in _naming.find(columns, name, names, "drop")}
-    target_at = None if target is None else _naming.find(columns, target, names, "target")
-    if target_at is not None and len(target_at) > 1:
-        raise TableError(f"{plural(len(target_at), 'column')} are called {quote(target)}")
-    at = target_at[0] if target_at else None
-    if at in dropped:
-        raise TableError(f"{quote(target)} cannot be both the target and dropped")
-    spared = dropped | {at, rows_at}
-    features = [j for j in range(columns.extra) if j not in spared and names[j] is not None]
-    table = _assemble(columns, [str(name) for name in names], features, at, impute)
+    asked = [name.strip() for name in (target, *drop) if name is not None]
+    options = {"header": header, "delimiter": delimiter, "decimal": decimal}
+    columns = _read_columns(Path(path), asked, options, max_gb)
+    rows_at = _take_row_names(columns, asked)
+    names = _distinct_names(columns)
+    dropped = {j for name in drop for j in _find(columns, names, name, "drop")}
+    at = None
+    if target is not None:
+        at, *others = _find(columns, names, target, "target")
+        if others:
+            raise TableError(f"{1 + len(others)} columns are called {quote(target)}")
+        if at in dropped:
+            raise TableError(f"{quote(target)} cannot be both the target and dropped")
+    other = dropped | {at, rows_at}
+    features = [j for j in range(columns.num_candidates) if j not in other and names[j]]
+    table = _build_table(columns, names, features, at)
+    used = {*features, at}
+    marks = {mark for j, found in columns.marks.items() if j in used for mark in found}
+    table = _impute(table, impute, marks)
     _check_informative(table)
     return table
 
 
-def _read(
-    path: Path, header: str, delimiter: str, decimal: str, wanted: list[str], max_gb: float
-) -> Columns:
+def _read_columns(path: Path, asked: list[str], options: dict[str, str], max_gb: float) -> Columns:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = suffixes[-1] if suffixes else ""
     if kind not in _TEXT and kind not in _BINARY:
         known = ", ".join((*_TEXT[:3], ".parquet", ".npz", ".mat", ".h5ad"))
-        raise TableError(f"the ending of {quote(path.name)} must be one of {known}")
+        raise TableError(f"the suffix of {quote(path.name)} must be one of {known}")
     try:
         if not path.is_file():
-            raise TableError(f"{quote(path)} is {'a folder' if path.is_dir() else 'no file'}")
-        allowed = Allowance.of(path, max_gb)
-        options = {"header": header, "delimiter": delimiter, "decimal": decimal}
-        if kind in _BINARY:
-            for name, value in options.items():
-                if value != "auto":
-                    raise TableError(f"{name} is for text files, and {quote(path.name)} is none")
-            return _BINARY[kind](path, allowed)
-        return _delimited.read(path, allowed, wanted=wanted, **options)
+            raise TableError(f"{quote(path)} is {'a folder' if path.is_dir() else 'not a file'}")
+        allowed = Allowance(path, max_gb)
+        if kind in _TEXT:
+            wanted = [name for name in asked if not _POSITION.fullmatch(name)]
+            return _text.read_text(path, allowed, wanted, **options)
+        for name, value in options.items():
+            if value != "auto":
+                raise TableError(f"{name} is for text files, and {quote(path.name)} is not one")
+        return _BINARY[kind](path, allowed)
     except OSError as error:
         raise TableError(f"{quote(path)} cannot be read: {error.strerror or error}") from error
+    except ModuleNotFoundError as error:
+        raise TableError(f"{kind} needs {error.name}: pip install {error.name}") from error
 
 
-def _assemble(
-    columns: Columns, names: list[str], features: list[int], at: int | None, impute: str | None
-) -> Table:
+def _take_row_names(columns: Columns, asked: list[str]) -> int | None:
+    """Set the names of the rows from the first column if it holds them; its position."""
+    name, cells = columns.names[0], columns.arrays[0]
+    nameless = columns.named and name in ("", "Unnamed: 0")
+    words = cells.dtype.kind == "O"
+    if columns.rows is not None or not columns.num_candidates or not (nameless or words):
+        return None
+    if {"1", str(-len(columns.names)), name or "1"} & set(asked):
+        return None
+    if any(cell is None or cell != cell for cell in cells) or not 1 < len(cells) == len(set(cells)):
+        return None
+    if not nameless and not all(map(is_word, cells)):
+        return None  # a column of numbers with a typo
+    columns.rows = list(cells) if words else [f"{cell:.17g}" for cell in cells]
+    called = "without a name" if nameless else quote(name)
+    columns.notes.append(f"the first column, {called}, names the rows and is not a feature")
+    unused = (name for k in itertools.count() if (name := "row" + k * "_") not in columns.names)
+    columns.names[0] = name or next(unused)
+    return 0
+
+
+def _distinct_names(columns: Columns) -> list[str]:
+    """A name of its own for each column; empty for columns that are left out."""
+    nameless = [j for j, name in enumerate(columns.names) if not name]
+    full = [j for j in nameless if not np.all(columns.arrays[j] != columns.arrays[j])]
+    if full:
+        where = listed(str(j + 1) for j in full)
+        raise TableError(f"{plural(len(full), 'column')} without a name, at position {where}")
+    if nameless:
+        columns.notes.append(f"{plural(len(nameless), 'empty column')} without a name left out")
+    counts, seen = Counter(columns.names), Counter[str]()
+    taken, names = set(counts), []
+    for name in columns.names:
+        seen[name] += 1
+        own, number = name, seen[name]
+        while name and number > 1 and own in taken:
+            own, number = f"{name}.{number}", number + 1
+        taken.add(own)
+        names.append(own)
+    repeated = [quote(name) for name, count in counts.items() if name and count > 1]
+    if repeated:
+        columns.notes.append(f"repeated names were numbered: {listed(repeated)}")
+    return names
+
+
+def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[int]:
+    """Positions of the columns with a name in the file, else with a distinct name or a position."""
+    wanted = wanted.strip()
+    for called in (columns.names, names):
+        if found := [j for j, name in enumerate(called) if name and name == wanted]:
+            return found
+    if _POSITION.fullmatch(wanted):
+        position = int(wanted)
+        if not 1 <= abs(position) <= len(names):
+            raise TableError(
+                f"{what} must be a column: a name, or a position from 1 to {len(names)} or from "
+                f"-1 (the last) back; got {position}"
+            )
+        return [position - 1 if position > 0 else len(names) + position]
+    known = names[columns.num_candidates :] + names[: columns.num_candidates]
+    shown = listed(quote(name) for name in known if name)
+    raise TableError(f"{what}: no column is called {quote(wanted)}; there are {shown}")
+
+
+def _build_table(columns: Columns, names: list[str], features: list[int], at: int | None) -> Table:
+    """The features and the target, in which values may still be missing."""
     if not features:
-        raise TableError("no feature is left beside the target, the row names and what was dropped")
-    _read_booleans(columns, names, features)
-    words = [j for j in features if j in columns.texts]
-    if words:
-        _refuse_words(columns, names, words)
-    values = columns.values[:, features]
+        raise TableError("no feature is left after the target, row names and dropped columns")
     kept = [names[j] for j in features]
-    target = None if at is None else _target(columns, at)
-    rows = columns.rows
-    infinite = np.isinf(values).sum(axis=0)
-    if infinite.any():
-        raise TableError(f"infinite or too large for float64: {_counted(kept, infinite)}")
+    values = _matrix(kept, [columns.arrays[j] for j in features], columns.notes)
+    notes = columns.notes + _note_identifiers(values, kept)
+    target, target_name = (None, None) if at is None else (columns.arrays[at], names[at])
     if target is not None and target.dtype.kind == "f" and np.isinf(target).any():
-        raise TableError(f"the target {quote(names[at or 0])} is infinite in places")
-    notes = _keys(values, kept)
-    if at in columns.texts and any(map(is_none, filter(None, columns.texts[at]))):
-        notes.append(f"'none' is taken for a value of {quote(names[at])}, not for a gap")
-    marks = {mark for j, found in columns.marks.items() if j in (*features, at) for mark in found}
-    values, keep, gaps, told = _impute(values, kept, target, impute, marks)
-    notes += told
-    inexact = [names[j] for j in columns.inexact if j in features or j == at]
+        raise TableError(f"the target {quote(target_name)} has infinite values")
+    if target is not None and "none" in {str(value).lower() for value in target if value}:
+        notes.append(f"'none' is read as a value of {quote(target_name)}, not as missing")
+    used = {*features, at}
+    inexact = [quote(names[j]) for j in columns.inexact if j in used]
     if inexact:
-        shown = listed(map(quote, inexact))
-        notes.append(f"whole numbers too large for float64 were rounded in {shown}")
-    return Table(
-        names=kept,
-        values=values,
-        target=None if target is None else target[keep],
-        target_name=None if at is None else names[at],
-        rows=None if rows is None else [rows[i] for i in np.flatnonzero(keep)],
-        notes=(*columns.notes, *notes),
-        positions=[j + 1 for j in features],
-        gaps=gaps,
-    )
+        notes.append(f"integers too large for float64 were rounded in {listed(inexact)}")
+    positions = [j + 1 for j in features]
+    return Table(kept, values, target, target_name, columns.rows, tuple(notes), positions)
 
 
-def _read_booleans(columns: Columns, names: list[str], features: list[int]) -> None:
-    """Columns of `true` and `false`, and of nothing else, are 1 and 0."""
-    read = []
-    for j in features:
-        cells = {cell.lower() for cell in columns.texts.get(j, ()) if cell is not None} - {"none"}
-        if cells and cells <= {"true", "false"}:
-            words = columns.texts.pop(j)
-            columns.values[:, j] = [
-                np.nan if word is None or is_none(word) else float(word.lower() == "true")
-                for word in words
-            ]
-            read.append(names[j])
+def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.ndarray:
+    """Features as numbers, finite or missing; columns of `true` and `false` as 1 and 0."""
+    booleans = {"true": 1.0, "false": 0.0, "none": np.nan, None: np.nan}
+    read, words = [], []
+    for j, array in enumerate(arrays):
+        if array.dtype.kind != "O":
+            continue
+        cells = [cell and cell.lower() for cell in array]
+        if {"true", "false"} & set(cells) and set(cells) <= set(booleans):
+            arrays[j] = np.array([booleans[cell] for cell in cells])
+            read.append(quote(names[j]))
+        else:
+            words.append(j)
+    if words:
+        cells = [cell for cell in arrays[words[0]] if cell is not None]
+        word = next((cell for cell in cells if not is_number(cell)), cells[0])
+        raise TableError(
+            f"{listed(quote(names[j]) for j in words)} {'are' if len(words) > 1 else 'is'} not "
+            f"numeric ({quote(word)} in {quote(names[words[0]])}): encode it, or use --drop"
+        )
     if read:
-        columns.notes.append(f"true and false were read as 1 and 0 in {listed(map(quote, read))}")
+        notes.append(f"true and false were read as 1 and 0 in {listed(read)}")
+    values = np.stack(arrays, axis=1)
+    if np.isinf(values).any():
+        shown = _list_counts(names, np.isinf(values))
+        raise TableError(f"infinite or too large for float64: {shown}")
+    return values
 
 
-def _refuse_words(columns: Columns, names: list[str], words: list[int]) -> NoReturn:
-    j = words[0]
-    cells = [cell for cell in columns.texts[j] if cell is not None]
-    word = next((cell for cell in cells if not is_number(cell)), cells[0])
-    shown = listed(quote(names[j]) for j in words)
-    verb = "are" if len(words) > 1 else "is"
-    raise TableError(
-        f"{shown} {verb} not numeric ({quote(word)} in {quote(names[j])}): encode, or --drop"
-    )
+def _list_counts(names: list[str], found: np.ndarray) -> str:
+    """`'a' (3), 'b' (1)`: in how many rows each column is marked, the most first."""
+    counts = Counter(dict(zip(names, found.sum(axis=0).tolist(), strict=True)))
+    return listed(f"{quote(name)} ({count})" for name, count in counts.most_common() if count)
 
 
-def _target(columns: Columns, at: int) -> np.ndarray:
-    """Numbers with NaN, or words with `None`, where there is no value."""
-    if at in columns.texts:
-        words = np.empty(len(columns.texts[at]), dtype=object)
-        words[:] = columns.texts[at]
-        return words
-    return columns.values[:, at].copy()
-
-
-def _absent(target: np.ndarray) -> np.ndarray:
-    return np.array([value is None or value != value for value in target], dtype=bool)
-
-
-def _counted(names: Sequence[str], counts: np.ndarray) -> str:
-    """`'a' (3), 'b' (1)`, the most first."""
-    order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    return listed(f"{quote(names[j])} ({counts[j]})" for j in order)
-
-
-def _impute(
-    values: np.ndarray,
-    names: list[str],
-    target: np.ndarray | None,
-    impute: str | None,
-    marks: set[str],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, list[str]]:
-    """Values without gaps, which rows are kept, which values were filled in, and a note."""
-    gaps = np.isnan(values)
-    lost = np.zeros(len(values), bool) if target is None else _absent(target)
-    counts = gaps.sum(axis=0)
-    keep = np.ones(len(values), bool)
+def _impute(table: Table, how: str | None, marks: set[str]) -> Table:
+    """The table without missing values, or an error that says how they are written."""
+    gaps = np.isnan(table.values)
+    lost = np.zeros(len(gaps), bool)
+    if table.target is not None:
+        lost = np.array([value is None or value != value for value in table.target])
     if not gaps.any() and not lost.any():
-        return values, keep, None, []
-    empty = [name for name, count in zip(names, counts, strict=True) if count == len(values)]
-    if empty:
-        raise TableError(f"without any value: {listed(map(quote, empty))}; --drop it")
-    if impute is None or (impute == "median" and lost.any()):
+        return table
+    if gaps.all(axis=0).any():
+        empty = listed(quote(table.names[j]) for j in np.flatnonzero(gaps.all(axis=0)))
+        raise TableError(f"no values in {empty}: leave it out with --drop")
+    if how is None or (how == "median" and lost.any()):
         found = [f"{plural(int(lost.sum()), 'row')} without a target"] if lost.any() else []
-        found += [_counted(names, counts)] if gaps.any() else []
-        found += [f"written {_written(marks)}"] if marks else []
+        found += [_list_counts(table.names, gaps)] if gaps.any() else []
+        written = [quote(mark) for mark in sorted(marks) if mark] + ["nothing"] * ("" in marks)
+        found += [f"written {listed(written)}"] if marks else []
         way = "--impute drop" if lost.any() else "--impute median or --impute drop"
         raise TableError(f"missing values: {'; '.join(found)}; use {way}")
-    if impute == "median":
-        filled = np.where(gaps, np.nanmedian(values, axis=0), values)
+    if how == "median":
+        filled = np.where(gaps, np.nanmedian(table.values, axis=0), table.values)
         note = f"{plural(int(gaps.sum()), 'missing value')} replaced by the median of the column"
-        return filled, keep, gaps, [note]
+        return dataclasses.replace(table, values=filled, gaps=gaps, notes=(*table.notes, note))
     keep = ~(gaps.any(axis=1) | lost)
     if not keep.any():
         raise TableError("no row is without missing values; use --impute median or --drop columns")
-    gone = int((~keep).sum())
-    return values[keep], keep, None, [f"{plural(gone, 'row')} with missing values left out"]
-
-
-def _written(marks: set[str]) -> str:
-    """`'NA', '?', nothing`."""
-    return listed([quote(mark) for mark in sorted(marks) if mark] + ["nothing"] * ("" in marks))
+    return dataclasses.replace(
+        table,
+        values=table.values[keep],
+        target=None if table.target is None else table.target[keep],
+        rows=table.rows and [table.rows[i] for i in np.flatnonzero(keep)],
+        notes=(*table.notes, f"{plural(int((~keep).sum()), 'row')} with missing values left out"),
+    )
 
 
 def _check_informative(table: Table) -> None:
-    """What would leave nothing to choose."""
+    """Refuse a table that leaves nothing to choose."""
     n, d = table.values.shape
     if n < 2:
         raise TableError("the table has one row; methods compare rows")
@@ -275,19 +305,13 @@ def _check_informative(table: Table) -> None:
         raise TableError(f"the target {quote(table.target_name)} has one value only")
 
 
-def _keys(values: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Notes of features that may be keys of the rows, which sorted tables make predictive."""
-    counting, different = [], []
+def _note_identifiers(values: np.ndarray, names: Sequence[str]) -> list[str]:
+    """A note on features that look like row identifiers, which can reveal the target."""
+    found = []
     for name, column in zip(names, values.T, strict=True):
-        if len(column) < 3 or not np.isfinite(column).all() or (column != np.round(column)).any():
+        if (column != np.round(column)).any():  # fractions or missing values
             continue
-        steps = np.diff(column)
-        if column[0] in (0, 1) and (steps == 1).all():
-            counting.append(f"{quote(name)} counts the rows; --drop it if it is a key")
-            continue
-        rising = len(column) >= _RISING and (steps > 0).all()
-        if rising or (_KEY.search(name) and len(np.unique(column)) == len(column)):
-            different.append(quote(name))
-    if different:
-        counting.append(f"{listed(different)}: different in every row; --drop what is a key")
-    return counting
+        rising = len(column) >= _RISING and (np.diff(column) > 0).all()
+        if rising or (_IDENTIFIER.search(name) and len(np.unique(column)) == len(column) > 2):
+            found.append(quote(name))
+    return [f"possible row identifiers: {listed(found)}; --drop leaves them out"] if found else []

@@ -1,4 +1,4 @@
-"""Filters, information, ReliefF, redundancy, spectral scores and their combination."""
+"""Classical scores and selectors: filters, information, ReliefF, redundancy, graphs of samples."""
 
 from jaxfs.methods.classical._combination import combine_scores
 from jaxfs.methods.classical._filters import (

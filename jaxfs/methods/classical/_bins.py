@@ -1,10 +1,11 @@
-"""Features cut into bins, tables of counts, and the entropies of what they count.
+"""Binned features, tables of counts, and entropies of these tables.
 
 A table of counts is a product of one-hot matrices, which runs at the speed of matrix products on
-every device; a chunk of features at a time keeps its memory bounded. Codes are `(d, n)`, features
-first: the codes of one feature are contiguous. −1 is the code of a sample that is absent.
+every device. Chunks of features bound the memory. Codes are `(d, n)`, features first, so that the
+codes of one feature are contiguous. An absent sample has the code −1.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,15 +18,15 @@ from jaxfs._numerics import matmul, safe_divide
 from jaxfs.kernels._order import first_places, sort_last
 
 BINNINGS = ("frequency", "width")
-#: So many numbers of one-hot matrices are in memory at a time.
+#: Maximum number of entries of one-hot matrices in memory.
 _MEMORY = 2**22
-#: So many of features that are sorted: on a CPU few, which stay in the cache of a core (six rows of
-#: 2600 doubles at a time took 1.6 times as long as four), elsewhere enough to keep a device busy.
+#: Maximum number of entries of rows sorted at a time. On a CPU they should stay in the cache of a
+#: core (six rows of 2600 doubles took 1.6 times as long as four); other devices need enough work.
 _CACHE, _DEVICE = 2**13, 2**20
 
 
 def map_sorting(f: Callable[[Any], Any], rows: Any, size: int) -> Any:
-    """`map_features` for what sorts rows and searches in them: chunks to suit the platform."""
+    """`map_features` for functions that sort rows, with chunks that suit the platform."""
     return lax.platform_dependent(
         rows,
         cpu=lambda rows: map_features(f, rows, size, _CACHE),
@@ -34,9 +35,10 @@ def map_sorting(f: Callable[[Any], Any], rows: Any, size: int) -> Any:
 
 
 def map_features(f: Callable[[Any], Any], rows: Any, size: int, memory: int) -> Any:
-    """`f` of every row of the arrays in `rows`, as many at a time as make `memory` of `size` each.
+    """`f` of every row of the arrays in `rows`, in chunks of at most `memory` entries.
 
-    `lax.map` with a `batch_size` would compile `f` once more for what is left over.
+    A row takes `size` entries. `lax.map` with a `batch_size` would compile `f` a second time, for
+    the remainder.
     """
     number = jax.tree.leaves(rows)[0].shape[0]
     steps = -(-number // max(1, memory // size))
@@ -44,7 +46,7 @@ def map_features(f: Callable[[Any], Any], rows: Any, size: int, memory: int) -> 
 
     def split(a):
         missing = [(0, steps * chunk - number)] + [(0, 0)] * (a.ndim - 1)
-        # The last row once more, and not zeros: ties take longer.
+        # Pad with the last row, because zeros would tie, and ties take longer.
         return jnp.pad(a, missing, mode="edge").reshape(steps, chunk, *a.shape[1:])
 
     parts = lax.map(jax.vmap(f), jax.tree.map(split, rows))
@@ -57,13 +59,13 @@ def map_features(f: Callable[[Any], Any], rows: Any, size: int, memory: int) -> 
 def bin_codes(
     x: Float[Array, "n d"], w: Float[Array, "n"], num_bins: int, binning: str = "frequency"
 ) -> Int[Array, "d n"]:
-    """Each feature cut into `num_bins` bins: codes 0 … num_bins − 1, −1 where the weight is 0.
+    """Bin codes of each feature: 0 … num_bins − 1, and −1 where the weight is 0.
 
-    "frequency": ⌊num_bins · q⌋, q the share of the weight below a value and half of that at it:
-    bins of equal weight where there are no ties, and equal values always share a bin. "width":
-    intervals of equal length between the smallest and the largest value, closed on the left, the
-    last on both sides. A constant feature has one code. The codes of a feature with values that are
-    not `squarable` mean nothing.
+    "frequency": ⌊num_bins · q⌋, where q is the share of the weight below a value plus half of that
+    at the value. Bins have equal weight if there are no ties; equal values always share a bin.
+    "width": intervals of equal length between the smallest and the largest value, closed on the
+    left, the last one on both sides. A constant feature has one code. The codes of a feature are
+    meaningless if some of its values are not `squarable`.
     """
     present = w > 0
     if binning == "width":
@@ -84,23 +86,18 @@ def _by_width(x: Float[Array, "d n"], present, num_bins: int) -> Int[Array, "d n
 
 def _by_frequency(row: Float[Array, "n"], w: Float[Array, "n"], num_bins: int) -> Int[Array, "n"]:
     place = first_places(sort_last(row), row)
-    at = jnp.zeros_like(w).at[place].add(w)  # the weight of equal values, at the first of them
+    at = jnp.zeros_like(w).at[place].add(w)  # the weight of equal values, at their first place
     up_to = jnp.cumsum(at)
     middle = up_to - 0.5 * at
     return jnp.floor(num_bins * middle[place] / up_to[-1]).astype(jnp.int32)
 
 
 def pair_codes(a: Int[Array, "*s"], b: Int[Array, "*s"], num_b: int) -> Int[Array, "*s"]:
-    """Two variables as one: a · num_b + b, and −1 where either is absent."""
+    """Codes of pairs: a · num_b + b, and −1 where either is absent."""
     return jnp.where((a < 0) | (b < 0), -1, a * num_b + b)
 
 
 # ---- Counts -------------------------------------------------------------------------------------
-
-
-def one_hot(codes: Int[Array, "*b n"], number: int, dtype) -> Float[Array, "*b k n"]:
-    """1 where the code of a sample is k; a sample without a code, or out of range, has none."""
-    return (codes[..., None, :] == jnp.arange(number, dtype=codes.dtype)[:, None]).astype(dtype)
 
 
 def joint_counts(
@@ -110,29 +107,38 @@ def joint_counts(
     num_codes: int,
     num_other: int,
 ) -> Float[Array, "d a m"]:
-    """The weight of the samples at every pair of codes, of each feature and one other variable.
+    """Weighted counts of every pair of codes of each feature and one other variable.
 
     **Cost** O(d n a m), and a chunk of one-hot matrices in memory.
     """
-    # Selected and not multiplied: a weight times 0 is 0 only if it is finite.
-    right = jnp.where(one_hot(other, num_other, bool), w[None], jnp.zeros_like(w[None])).T
+    right = _weights_by_code(other, num_other, w)
     return map_features(
-        lambda row: matmul(one_hot(row, num_codes, w.dtype), right),
+        lambda row: matmul(jax.nn.one_hot(row, num_codes, dtype=w.dtype, axis=-2), right),
         codes,
         codes.shape[1] * num_codes,
         _MEMORY,
     )
 
 
-def best_gini_decrease(
+def _weights_by_code(codes: Int[Array, "n"], number: int, w: Float[Array, "n"]) -> Array:
+    """The weight of each sample in the column of its code, `(n, number)`, and 0 elsewhere."""
+    # Select instead of multiplying: an infinite weight times 0 is NaN.
+    member = jax.nn.one_hot(codes, number, dtype=bool, axis=-2)
+    return jnp.where(member, w[None], jnp.zeros_like(w[None])).T
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def gini_decrease(
     x: Float[Array, "n d"], y: Int[Array, "n"], w: Float[Array, "n"], num_classes: int
 ) -> Float[Array, "d"]:
-    """The largest decrease of the Gini impurity by a threshold on each feature; 0 if none splits.
+    """Largest decrease of the Gini impurity by a threshold on each feature; 0 if none splits.
 
     With L_c, R_c and T_c the weights of class c up to the threshold, above it and in all, it is
-    [Σ_c L_c² / L + Σ_c R_c² / R − Σ_c T_c² / T] / T.
+    [Σ_c L_c² / L + Σ_c R_c² / R − Σ_c T_c² / T] / T. Values that are not finite give NaN.
     """
-    member = jnp.where(one_hot(y, num_classes, bool), w[None], jnp.zeros_like(w[None])).T
+    x, w = lax.stop_gradient((x, w))
+    member = _weights_by_code(y, num_classes, w)
+    present = jnp.any(member > 0, axis=1)
     total = jnp.sum(member, axis=0)
     mass = jnp.sum(total)
 
@@ -142,36 +148,30 @@ def best_gini_decrease(
 
     def best(row):
         place = first_places(sort_last(row), row)
-        # Ties are counted at their first place; the places between repeat the threshold before.
+        # Ties are counted at their first place; their other places repeat the same threshold.
         left = jnp.cumsum(jnp.zeros_like(member).at[place].add(member), axis=0)
         right = jnp.maximum(total[None] - left, 0)
         return jnp.max((purity(left) + purity(right) - purity(total)) / mass)
 
-    rows = jnp.where(jnp.any(member > 0, axis=1)[None], x.T, jnp.inf)
-    return jnp.maximum(map_sorting(best, rows, member.size), 0)
+    rows = jnp.where(present[None], x.T, jnp.inf)
+    known = jnp.all(jnp.isfinite(x) | ~present[:, None], axis=0)
+    return jnp.where(known, jnp.maximum(map_sorting(best, rows, member.size), 0), jnp.nan)
 
 
 # ---- Entropies, in nats -------------------------------------------------------------------------
 
 
 def entropy(counts: Float[Array, "*b a"]) -> Float[Array, "*b"]:
-    """H(A) = −Σ p log p over the last axis; 0 where nothing is counted."""
+    """H(A) = −Σ p log p over the last axis; 0 for a table of zeros."""
     p = _shares(counts, 1)
     return -jnp.sum(_times_log(p, p), axis=-1)
-
-
-def conditional_entropy(counts: Float[Array, "*b a m"]) -> Float[Array, "*b"]:
-    """H(A | M) = −Σ p_am log(p_am / p_m) of a table of counts."""
-    p = _shares(counts, 2)
-    m = jnp.broadcast_to(jnp.sum(p, axis=-2, keepdims=True), p.shape)
-    return -jnp.sum(_times_log(p, p, m), axis=(-2, -1))
 
 
 def mutual_information(counts: Float[Array, "*b a m"]) -> Float[Array, "*b"]:
     """I(A; M) = Σ p_am log(p_am / p_a p_m) of a table of counts; never negative."""
     p = _shares(counts, 2)
     a, m = (jnp.sum(p, axis=axis, keepdims=True) for axis in (-1, -2))
-    # The logarithm of the quotient and not a difference of entropies, which would cancel.
+    # A difference of entropies would cancel.
     return jnp.maximum(jnp.sum(_times_log(p, p, a * m), axis=(-2, -1)), 0)
 
 
@@ -184,13 +184,13 @@ def conditional_mutual_information(counts: Float[Array, "*b a c m"]) -> Float[Ar
 
 
 def _shares(counts: Float[Array, "*b"], num_axes: int) -> Float[Array, "*b"]:
-    """Counts divided by their sum over the last axes; 0 where that is 0."""
+    """Counts divided by their sum over the last axes; 0 where the sum is 0."""
     total = jnp.sum(counts, axis=tuple(range(-num_axes, 0)), keepdims=True)
     return counts / jnp.where(total == 0, jnp.ones_like(total), total)
 
 
 def _times_log(p: Array, a: Array, b: Array | None = None) -> Array:
-    """p log(a / b), with its limit 0 at p = 0 and no NaN in the derivative there."""
+    """p log(a / b), and its limit 0 at p = 0, without NaN in the derivative there."""
     zero = p == 0
     a = jnp.where(zero, jnp.ones_like(p), a)
     b = jnp.ones_like(p) if b is None else jnp.where(zero, jnp.ones_like(p), b)

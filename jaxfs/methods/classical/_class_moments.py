@@ -1,11 +1,12 @@
-"""Means and sums of squares by class that keep their digits: the arithmetic of `filters.py`.
+"""Accurate means and sums of squares by class, and the statistics that `_filters.py` takes of them.
 
-Each class is taken about a sample of its own, so that large offsets cost no digits and what is
-constant in a class has deviations of exactly 0; and each feature in units of its spread, a power of
-two, so that squares neither overflow nor vanish.
+Each class is shifted by one of its own samples, so that large offsets cost no digits and a feature
+that is constant in a class has deviations of exactly 0. Each feature is divided by a power of two
+near its spread, so that squares neither overflow nor underflow.
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -15,16 +16,15 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import matmul, safe_divide, safe_sqrt
 from jaxfs.kernels._distances import power_of_two
-from jaxfs.methods.classical._bins import best_gini_decrease
 
 
 class ClassMoments(NamedTuple):
-    """Weighted moments of the classes, each feature divided by its `unit`."""
+    """Weighted moments of the classes, with each feature divided by its `unit`."""
 
     mass: Float[Array, "c"]  # the weight of each class
-    means: Float[Array, "c d"]  # less the mean of all; 0 for a class without samples
+    means: Float[Array, "c d"]  # minus the mean of all samples; 0 for a class without samples
     squares: Float[Array, "c d"]  # Σ w (x − mean of the class)²
-    residuals: Float[Array, "n d"]  # x − mean of the class; 0 for samples that are absent
+    residuals: Float[Array, "n d"]  # x − mean of the class; 0 for absent samples
     unit: Float[Array, "d"]
 
     @property
@@ -40,11 +40,13 @@ class ClassMoments(NamedTuple):
 def class_moments(
     x: Float[Array, "n d"], y: Int[Array, "n"], w: Float[Array, "n"], num_classes: int
 ) -> ClassMoments:
-    """Samples of weight 0, or of no class, are as if absent; what is not finite gives NaN.
+    """Moments of every class. Samples of weight 0, or of no class, are treated as absent.
+
+    Values that are not finite give NaN.
 
     **Derivatives** in `x` and `w`: exact, since no origin or unit changes the moments.
 
-    **Cost** O(n d C), as a product of matrices.
+    **Cost** O(n d C), as a matrix product.
     """
     classes = jnp.arange(num_classes, dtype=y.dtype)
     member = (y[None] == classes[:, None]) & (w > 0)[None]
@@ -67,25 +69,26 @@ def class_moments(
     return ClassMoments(mass, means, matmul(shares, jnp.square(residuals)), residuals, unit)
 
 
-def moments(x: Float[Array, "n d"], w: Float[Array, "n"]) -> ClassMoments:
-    """All samples as one class."""
+def overall_moments(x: Float[Array, "n d"], w: Float[Array, "n"]) -> ClassMoments:
+    """Moments of all samples as one class."""
     return class_moments(x, jnp.zeros(x.shape[0], jnp.int32), w, 1)
 
 
 def in_units(
     x: Float[Array, "n d"], present: Bool[Array, "n"]
 ) -> tuple[Float[Array, "n d"], Float[Array, "d"]]:
-    """`x` divided by a power of two near the spread of each feature, 0 where absent; and that.
+    """`x` divided by a power of two near the spread of each feature, and these powers.
 
-    The spread is that about the first sample present; that of a constant is taken for 1.
+    Absent samples are 0. The spread is the largest distance from the first sample present; a
+    constant feature has spread 1.
     """
     there = present[:, None]
     finite = jnp.where(jnp.isfinite(x), x, jnp.nan)
-    # Quartered, so that the largest numbers have a difference.
+    # A quarter, so that differences of the largest numbers do not overflow.
     quarter = lax.stop_gradient(finite) / 4
     away = jnp.where(there, quarter - quarter[jnp.argmax(present)][None], 0)
     spread = jnp.max(jnp.abs(away), axis=0)
-    # Within the powers of two whose reciprocals are normal numbers.
+    # Only powers of two whose reciprocals are normal numbers.
     smallest = float(jnp.finfo(x.dtype).tiny) * 16
     unit = power_of_two(jnp.clip(spread, smallest, 1 / smallest))
     unit = jnp.where((spread > 0) & jnp.isfinite(unit), unit, jnp.ones_like(unit))
@@ -93,43 +96,36 @@ def in_units(
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """a / b of nonnegative numbers: 0 / 0 is 0, and a / 0 infinite."""
+    """a / b of nonnegative numbers, where 0 / 0 is 0 and a / 0 is infinite."""
     ratio = safe_divide(a, b)
     return jnp.where((b == 0) & (a > 0), jnp.full_like(ratio, jnp.inf), ratio)
 
 
-# ---- Scores -------------------------------------------------------------------------------------
+# ---- Statistics ---------------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def fisher(x, y, w, num_classes: int) -> Float[Array, "d"]:
-    return fisher_ratio(class_moments(x, y, w, num_classes))
+@functools.partial(jax.jit, static_argnums=(0, 4))
+def class_statistic(
+    statistic: Callable[[ClassMoments], Float[Array, "d"]], x, y, w, num_classes: int
+) -> Float[Array, "d"]:
+    """A statistic of the class moments, such as `f_statistic`."""
+    return statistic(class_moments(x, y, w, num_classes))
 
 
 def fisher_ratio(m: ClassMoments) -> Float[Array, "d"]:
     return quotient(m.between, m.within)
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def anova(x, y, w, num_classes: int) -> Float[Array, "d"]:
-    return f_statistic(class_moments(x, y, w, num_classes))
-
-
 def f_statistic(m: ClassMoments) -> Float[Array, "d"]:
-    """The F of a one-way analysis of variance."""
+    """F of a one-way analysis of variance."""
     classes = jnp.sum(m.mass > 0, dtype=m.mass.dtype)
     freedom = jnp.sum(m.mass) - classes
     f = quotient(m.between, m.within) * (freedom / (classes - 1))
     return jnp.where((freedom > 0) & (classes > 1), f, jnp.nan)
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def welch(x, y, w, num_classes: int) -> Float[Array, "d"]:
-    return welch_statistic(class_moments(x, y, w, num_classes))
-
-
 def welch_statistic(m: ClassMoments) -> Float[Array, "d"]:
-    """|t| of the first two classes."""
+    """Welch's |t| of the first two classes."""
     variance = jnp.sum(m.squares / (m.mass * (m.mass - 1))[:, None], axis=0)
     square = quotient(jnp.square(m.means[0] - m.means[1]), variance)
     return jnp.where(jnp.all(m.mass > 1), safe_sqrt(square), jnp.nan)
@@ -139,31 +135,23 @@ def welch_statistic(m: ClassMoments) -> Float[Array, "d"]:
 def chi2(x, y, w, num_classes: int) -> Float[Array, "d"]:
     m = class_moments(x, y, w, num_classes)
     present = (w > 0) & (y >= 0) & (y < num_classes)
-    # The mean of what is nonnegative does not cancel.
+    # The mean of nonnegative numbers does not cancel.
     counts, unit = in_units(x, present)
     share = jnp.where(present, w, 0) / jnp.sum(m.mass)
     score = quotient(m.between, matmul(share[None], counts)[0]) * unit
     return jnp.where(jnp.any(counts < 0, axis=0), jnp.nan, score)
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def gini(x, y, w, num_classes: int) -> Float[Array, "d"]:
-    x, y, w = lax.stop_gradient((x, y, w))
-    present = (w > 0) & (y >= 0) & (y < num_classes)
-    known = jnp.all(jnp.isfinite(x) | ~present[:, None], axis=0)
-    return jnp.where(known, best_gini_decrease(x, y, w, num_classes), jnp.nan)
-
-
 @jax.jit
 def variance(x, w) -> Float[Array, "d"]:
-    m = moments(x, w)
+    m = overall_moments(x, w)
     return m.within / jnp.sum(m.mass) * m.unit * m.unit
 
 
 @jax.jit
 def correlation(x, y, w) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
-    """r, and 1 − r² as the part of the target that a feature leaves unexplained."""
-    a, b = moments(x, w), moments(y[:, None], w)
+    """r, and 1 − r² as the part of the target that a feature does not explain."""
+    a, b = overall_moments(x, w), overall_moments(y[:, None], w)
     u, v = (safe_divide(m.residuals, safe_sqrt(m.within)[None]) for m in (a, b))
     r = matmul((w * v[:, 0])[None], u)[0]
     rest = matmul(w[None], jnp.square(v - r[None] * u))[0]

@@ -1,4 +1,4 @@
-"""Several scores of the same features made one."""
+"""Combination of several scores of the same features into one."""
 
 import jax
 import jax.numpy as jnp
@@ -9,20 +9,19 @@ from jaxfs._numerics import safe_divide
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.kernels._order import at, count_leading, sort_last
 
-METHODS = ("sum", "mean_rank", "reciprocal_rank")
-#: That of Cormack, Clarke and Büttcher.
+#: Default offset of reciprocal ranks, from Cormack, Clarke and Büttcher.
 _OFFSET = 60.0
 
 
 def combine_scores(
     *scores: ArrayLike, method: str = "sum", offset: Scalar | None = None
 ) -> Float[Array, "d"]:
-    """Scores that agree on nothing but that larger is better, as one.
+    """Combine several scores of different scales into one; larger must be better in each.
 
-    "sum": Σ (s − min s) / (max s − min s), each score brought to [0, 1]. "mean_rank": the mean
-    share of the other features that a feature beats. "reciprocal_rank": Σ 1 / (offset + rank), the
-    best feature of a score having rank 1: what a score puts first counts more than what it puts
-    last.
+    "sum": Σ (s − min s) / (max s − min s), which scales each score to [0, 1]. "mean_rank": the mean
+    share of the other features that a feature beats. "reciprocal_rank": Σ 1 / (offset + rank),
+    where the best feature of a score has rank 1: differences among the first ranks count more than
+    among the last.
 
     **Arguments**
 
@@ -30,17 +29,17 @@ def combine_scores(
     - `method`: static.
     - `offset`: nonnegative, for "reciprocal_rank" only; by default 60.
 
-    **Returns** `(d,)`; larger is better. In [0, number of scores], [0, 1], and up to number / (1 +
-    offset).
+    **Returns** `(d,)`; larger is better. With m scores, "sum" is in [0, m], "mean_rank" in [0, 1],
+    and "reciprocal_rank" at most m / (1 + offset).
 
-    **Numerics** a constant score adds 0 to the sum. Ties share the mean of their ranks. A feature
-    that has NaN in any of the scores is NaN, and no other notices. Infinite scores stand for the
-    limit: with +∞ among them the finite ones are 0 beside it.
+    **Numerics** a constant score adds 0 to the sum. Ties share the mean of their ranks. NaN in any
+    score of a feature makes its result NaN and does not affect other features. Infinite scores
+    stand for the limit: if one is +∞, the finite ones are 0 in comparison.
 
-    **Derivatives** "sum" in the scores, with subgradients where features tie for the largest or
+    **Derivatives** "sum" in the scores, with subgradients if features tie for the largest or
     smallest; ranks have none.
 
-    **Cost** O(d), of ranks O(d log d), a score.
+    **Cost** O(d) per score, or O(d log d) for ranks.
 
     **Reference** ManiFeSt + ReliefF (appendix of the ManiFeSt paper); Cormack, Clarke and Büttcher,
     *Reciprocal rank fusion*, 2009.
@@ -52,9 +51,9 @@ def combine_scores(
     >>> combine_scores(a, b, method="mean_rank").tolist()
     [0.5, 0.25, 0.75]
     """
-    _checks.option(method, "method", METHODS)
-    ranked = method == "reciprocal_rank"
-    _checks.only_if(ranked, offset, "offset", 'method="reciprocal_rank"')
+    _checks.option(method, "method", ("sum", "mean_rank", "reciprocal_rank"))
+    used = method == "reciprocal_rank"
+    _checks.only_if(used, offset, "offset", 'method="reciprocal_rank"')
     offset = _OFFSET if offset is None else offset
     _checks.number(offset, "offset", low=0, scalar=True)
     if not scores:
@@ -76,7 +75,7 @@ def combine_scores(
 
 @jax.jit
 def _to_unit_interval(s: Float[Array, "m d"]) -> Float[Array, "m d"]:
-    # Infinity becomes so large that the reciprocal of a range is still a normal number.
+    # Replace infinity by a number so large that the reciprocal of a range is still normal.
     largest = float(jnp.finfo(s.dtype).max) / 16
     s = jnp.clip(s, -largest, largest)
     low, high = (f(s, axis=1, keepdims=True) for f in (jnp.nanmin, jnp.nanmax))
@@ -86,7 +85,7 @@ def _to_unit_interval(s: Float[Array, "m d"]) -> Float[Array, "m d"]:
 
 @jax.jit
 def _beaten(s: Float[Array, "d"]) -> Float[Array, "d"]:
-    """How many others are smaller, and half of those that are equal; NaN of NaN."""
+    """Number of smaller entries plus half the number of other equal ones; NaN for NaN."""
     rising = sort_last(s)
     smaller = count_leading(lambda i: at(rising, i) < s, s.shape[0], s.shape)
     up_to = count_leading(lambda i: at(rising, i) <= s, s.shape[0], s.shape)

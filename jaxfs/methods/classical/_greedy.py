@@ -1,13 +1,13 @@
-"""The greedy loop of the redundancy-aware selectors, and the criteria of `redundancy.py`.
+"""The greedy loop of the selectors of `_redundancy.py`, and their criteria.
 
-A criterion looks at a candidate k and at each feature j chosen so far. What it needs of the pairs
-is a sum or a minimum over j, so one pass over the data, of the feature chosen last with all others,
-brings it up to date. No matrix between all features is formed.
+A criterion compares a candidate k with each feature j chosen so far. It needs only a sum or a
+minimum over j, so one pass over the data updates it: the feature chosen last with all others. No
+matrix between all features is formed.
 """
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,22 +20,34 @@ from jaxfs.kernels._distances import squarable
 from jaxfs.kernels._order import first_best
 from jaxfs.methods.classical import _bins, _class_moments
 
-#: Redundancy is at least so much where it divides, as in the `mrmr-selection` package.
+#: Smallest redundancy in a quotient, as in the `mrmr-selection` package.
 FLOOR = 1e-3
 
 
-def _greedy(
-    num_features: int,
-    free: Bool[Array, "d"],
-    state: Any,
-    value: Callable[[Any], Float[Array, "d"]],
-    add: Callable[[Any, Int[Array, ""]], Any],
-) -> Selection:
-    """The feature of largest `value(state)`, one after another; `state = add(state, chosen)`.
+class Criterion(NamedTuple):
+    """A greedy search: candidates `free`, and the `state` that scores them by `value(state)`.
 
-    `free` are the candidates; a value of −∞ or NaN excludes one for this step. Where none is left
-    the search has ended.
+    A value of −∞ or NaN excludes a candidate from one step. `add(state, i)` is the state after
+    feature i was chosen.
     """
+
+    free: Bool[Array, "d"]
+    state: Any
+    value: Callable[[Any], Float[Array, "d"]]
+    add: Callable[[Any, Int[Array, ""]], Any]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def select(criterion, num_features: int, options, sizes, x, y, w, *traced) -> Selection:
+    """The features of largest value, chosen sequentially, until no candidate is left.
+
+    `criterion(tables, *options, *traced)` gives a `Criterion`. `sizes`: number of classes, number
+    of bins, and how features are binned.
+    """
+    x, w = lax.stop_gradient((x, w))
+    w = jnp.where((y >= 0) & (y < sizes[0]), w, 0)
+    known = jnp.all(squarable(x) | (w == 0)[:, None])
+    free, state, value, add = criterion(_Tables(x, y, w, *sizes), *options, *traced)
 
     def choose(step, indices, objective, free, state, alive):
         values = value(state)
@@ -52,26 +64,24 @@ def _greedy(
 
     indices = jnp.full(num_features, -1, jnp.int32)
     objective = jnp.full(num_features, jnp.nan, value(state).dtype)
-    first = choose(0, indices, objective, free, state, jnp.asarray(True))
+    first = choose(0, indices, objective, known & free, state, jnp.asarray(True))
     indices, objective, *_ = lax.fori_loop(1, num_features, body, first)
     return Selection(indices, objective, jnp.int32(num_features))
 
 
-# ---- What the criteria measure ------------------------------------------------------------------
+# ---- Relevance and redundancy -------------------------------------------------------------------
 
 
-def _present(x, y, w, num_classes: int) -> tuple[Float[Array, "n"], Bool[Array, ""]]:
-    """Weights, 0 for labels out of range; and whether no sample present holds NaN or infinity."""
-    w = jnp.where((y >= 0) & (y < num_classes), w, 0)
-    return w, jnp.all(squarable(x) | (w == 0)[:, None])
-
-
-class _Binned:
-    """Features in bins, their tables with the class and with one of themselves."""
+class _Tables:
+    """Samples, and tables of counts of binned features with the class or with one another."""
 
     def __init__(self, x, y, w, num_classes: int, num_bins: int, binning: str):
-        self.codes = _bins.bin_codes(x, w, num_bins, binning)
-        self.y, self.w, self.num_classes, self.num_bins = y, w, num_classes, num_bins
+        self.x, self.y, self.w, self.num_classes = x, y, w, num_classes
+        self.num_bins, self.binning = num_bins, binning
+
+    @functools.cached_property
+    def codes(self) -> Int[Array, "d n"]:
+        return _bins.bin_codes(self.x, self.w, self.num_bins, self.binning)
 
     def with_class(self) -> Float[Array, "d b c"]:
         return _bins.joint_counts(self.codes, self.y, self.w, self.num_bins, self.num_classes)
@@ -93,48 +103,41 @@ def _symmetrical_uncertainty(counts: Float[Array, "d a m"]) -> Float[Array, "d"]
     return jnp.minimum(safe_divide(2 * _bins.mutual_information(counts), entropies), 1)
 
 
-def _unit_columns(m: _class_moments.ClassMoments, y, w) -> Float[Array, "n d"]:
-    """Features whose products are their correlations: about their means, of length 1, or 0."""
+def _correlating_columns(m: _class_moments.ClassMoments, y, w) -> Float[Array, "n d"]:
+    """Features centred and scaled to length 1 (constants 0): their products are correlations."""
     away = m.residuals + m.means[jnp.clip(y, 0, m.mass.shape[0] - 1)]
     squares = m.between + m.within
     scale = safe_divide(jnp.ones_like(squares), safe_sqrt(squares))
     return safe_sqrt(w)[:, None] * away * scale[None]
 
 
-# ---- The selectors ------------------------------------------------------------------------------
-
-_BINNED = ("num_features", "num_classes", "num_bins", "binning")
+# ---- Criteria -----------------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames=(*_BINNED, "scheme", "relevance", "redundancy"))
-def mrmr(
-    x, y, w, *, num_features, num_classes, num_bins, binning, scheme, relevance, redundancy
-) -> Selection:
-    x, w = lax.stop_gradient((x, w))
-    w, known = _present(x, y, w, num_classes)
-    if "mi" in (relevance, redundancy):
-        binned = _Binned(x, y, w, num_classes, num_bins, binning)
-    m = _class_moments.class_moments(x, y, w, num_classes)
+def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Criterion:
+    x, y, w = tables.x, tables.y, tables.w
+    m = _class_moments.class_moments(x, y, w, tables.num_classes)
     if relevance == "f":
         relevant = _class_moments.f_statistic(m)
     else:
-        relevant = _bins.mutual_information(binned.with_class())
+        relevant = _bins.mutual_information(tables.with_class())
     if redundancy == "pearson":
-        units = _unit_columns(m, y, w)
+        columns = _correlating_columns(m, y, w)
 
         def shared(i):
-            return jnp.abs(matmul(units[:, i][None], units)[0])
+            return jnp.abs(matmul(columns[:, i][None], columns)[0])
     else:
+        _ = tables.codes  # cached here: a value traced inside the loop must not leave it
 
         def shared(i):
-            return _bins.mutual_information(binned.with_feature(i))
+            return _bins.mutual_information(tables.with_feature(i))
 
     def value(state):
         total, number = state
         mean = total / jnp.maximum(number, 1)
         if scheme == "difference":
             return relevant - mean
-        if redundancy == "pearson":  # copies of all that was chosen
+        if redundancy == "pearson":  # copies of all chosen features
             copy = mean >= 1 - (8 + x.shape[0] ** 0.5) * eps(x.dtype)
             mean = jnp.where(copy, jnp.inf, mean)
         return relevant / jnp.where(number == 0, 1, mean)
@@ -147,56 +150,44 @@ def mrmr(
         return total + more, number + 1
 
     start = jnp.zeros_like(relevant), jnp.zeros((), x.dtype)
-    return _greedy(num_features, known & (relevant > 0), start, value, add)
+    return Criterion(relevant > 0, start, value, add)
 
 
-@functools.partial(jax.jit, static_argnames=_BINNED)
-def cfs(x, y, w, *, num_features, num_classes, num_bins, binning) -> Selection:
-    x, w = lax.stop_gradient((x, w))
-    w, known = _present(x, y, w, num_classes)
-    binned = _Binned(x, y, w, num_classes, num_bins, binning)
-    to_class = _symmetrical_uncertainty(binned.with_class())
+def cfs(tables: _Tables) -> Criterion:
+    to_class = _symmetrical_uncertainty(tables.with_class())
 
-    # Of the set S: Σ_S r_cf, Σ_{i < j ∈ S} r_ff and its size; of every candidate: Σ_S r_ff.
+    # The state holds Σ_S r_ff of every candidate and, of the set S, Σ_S r_cf, Σ_{i < j ∈ S} r_ff
+    # and the size.
     def value(state):
         to_chosen, relevant, redundant, number = state
         merit = (relevant + to_class) / jnp.sqrt(number + 1 + 2 * (redundant + to_chosen))
         so_far = relevant / jnp.sqrt(jnp.maximum(number, 1) + 2 * redundant)
-        return jnp.where(merit > so_far + 4 * eps(x.dtype), merit, -jnp.inf)
+        return jnp.where(merit > so_far + 4 * eps(merit.dtype), merit, -jnp.inf)
 
     def add(state, i):
         to_chosen, relevant, redundant, number = state
-        more = to_chosen + _symmetrical_uncertainty(binned.with_feature(i))
+        more = to_chosen + _symmetrical_uncertainty(tables.with_feature(i))
         return more, relevant + to_class[i], redundant + to_chosen[i], number + 1
 
-    zero = jnp.zeros((), x.dtype)
-    start = jnp.zeros_like(to_class), zero, zero, zero
-    return _greedy(num_features, known & (to_class > 0), start, value, add)
+    zero = jnp.zeros((), to_class.dtype)
+    return Criterion(to_class > 0, (jnp.zeros_like(to_class), zero, zero, zero), value, add)
 
 
-@functools.partial(jax.jit, static_argnames=_BINNED)
-def fcbf(x, y, w, threshold, *, num_features, num_classes, num_bins, binning) -> Selection:
-    x, w = lax.stop_gradient((x, w))
-    w, known = _present(x, y, w, num_classes)
-    binned = _Binned(x, y, w, num_classes, num_bins, binning)
-    to_class = _symmetrical_uncertainty(binned.with_class())
+def fcbf(tables: _Tables, threshold: Float[Array, ""]) -> Criterion:
+    to_class = _symmetrical_uncertainty(tables.with_class())
 
     def value(predominant):
         return jnp.where(predominant, to_class, -jnp.inf)
 
     def add(predominant, i):
-        return predominant & (_symmetrical_uncertainty(binned.with_feature(i)) < to_class)
+        return predominant & (_symmetrical_uncertainty(tables.with_feature(i)) < to_class)
 
     start = (to_class >= threshold) & (to_class > 0)
-    return _greedy(num_features, known & start, start, value, add)
+    return Criterion(start, start, value, add)
 
 
-@functools.partial(jax.jit, static_argnames=_BINNED)
-def jmi(x, y, w, *, num_features, num_classes, num_bins, binning) -> Selection:
-    x, w = lax.stop_gradient((x, w))
-    w, known = _present(x, y, w, num_classes)
-    binned = _Binned(x, y, w, num_classes, num_bins, binning)
-    relevant = _bins.mutual_information(binned.with_class())
+def jmi(tables: _Tables) -> Criterion:
+    relevant = _bins.mutual_information(tables.with_class())
 
     def value(state):
         total, number = state
@@ -204,22 +195,17 @@ def jmi(x, y, w, *, num_features, num_classes, num_bins, binning) -> Selection:
 
     def add(state, i):
         total, number = state
-        joint = binned.with_both(i).reshape(relevant.shape[0], -1, num_classes)
+        joint = tables.with_both(i).reshape(relevant.shape[0], -1, tables.num_classes)
         return total + _bins.mutual_information(joint), number + 1
 
-    start = jnp.zeros_like(relevant), jnp.int32(0)
-    return _greedy(num_features, known & (relevant > 0), start, value, add)
+    return Criterion(relevant > 0, (jnp.zeros_like(relevant), jnp.int32(0)), value, add)
 
 
-@functools.partial(jax.jit, static_argnames=_BINNED)
-def cmim(x, y, w, *, num_features, num_classes, num_bins, binning) -> Selection:
-    x, w = lax.stop_gradient((x, w))
-    w, known = _present(x, y, w, num_classes)
-    binned = _Binned(x, y, w, num_classes, num_bins, binning)
-    relevant = _bins.mutual_information(binned.with_class())
+def cmim(tables: _Tables) -> Criterion:
+    relevant = _bins.mutual_information(tables.with_class())
 
     def add(least, i):
-        given = jnp.permute_dims(binned.with_both(i), (0, 1, 3, 2))
+        given = jnp.permute_dims(tables.with_both(i), (0, 1, 3, 2))
         return jnp.minimum(least, _bins.conditional_mutual_information(given))
 
-    return _greedy(num_features, known & (relevant > 0), relevant, lambda least: least, add)
+    return Criterion(relevant > 0, relevant, lambda least: least, add)

@@ -29,11 +29,11 @@ def mutual_information_score(
     binning: str | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
-    """How much each feature alone tells about the class, I(X_j; Y), in nats.
+    """Mutual information of each feature alone with the class, I(X_j; Y), in nats.
 
-    "knn", for features of any kind: with r_i the distance from sample i to the neighbour of number
-    k in its class, and m_i the samples nearer than r_i in all classes, itself included,
-    ψ(N) + ψ(k) − ⟨ψ(N_c)⟩ − ⟨ψ(m_i)⟩, or 0 if that is negative. It is scikit-learn's
+    "knn", for features of any kind: r_i is the distance from sample i to its k-th neighbour in its
+    class, and m_i the number of samples nearer than r_i in all classes, itself included. The score
+    is ψ(N) + ψ(k) − ⟨ψ(N_c)⟩ − ⟨ψ(m_i)⟩, or 0 if that is negative. It is scikit-learn's
     `mutual_info_classif` without the noise that it adds to the features, and thus without a seed.
     "binned": Σ p_bc log(p_bc / p_b p_c) of the table of bins and classes.
 
@@ -44,27 +44,27 @@ def mutual_information_score(
     - `num_classes`: static, C ≥ 2.
     - `estimator`: static, "knn" or "binned".
     - `num_neighbors`: static, k ≥ 1, by default 3; "knn" only.
-    - `num_bins`, `binning`: static; "binned" only. By default 10 bins of equal "frequency", or of
-      equal "width".
-    - `weights`: `(n,)`, nonnegative sample weights; 0 is as if absent. "binned" takes fractional
-      ones; to "knn" a sample is there or not, whatever its positive weight.
+    - `num_bins`, `binning`: static; "binned" only. By default 10 bins of equal "frequency"; "width"
+      gives bins of equal width.
+    - `weights`: `(n,)`, nonnegative sample weights; 0 leaves a sample out. "binned" accepts
+      fractional weights; "knn" treats all positive weights alike.
 
     **Returns** `(d,)`, at least 0; larger is better.
 
     **Numerics** 0 for a constant feature. NaN or infinity in a feature make its own score NaN.
-    "knn": where values repeat in a class, ψ(k) − ψ(m_i) is its mean over an arbitrarily small noise
-    that breaks the ties: exactly where the k-th neighbour is at distance 0, where k and m_i become
-    the numbers of equal samples (the discrete estimate with its bias removed to first order), else
-    nearly. Distances that tie without equal values may differ by rounding, and float32 data have
-    more ties: some 1e-3 of difference. Classes of k
-    samples or fewer raise; under `jit` they use the neighbours they have, and those of one sample
-    are left out, as in scikit-learn. "binned": biased upwards by some (num_bins − 1)(C − 1) / 2N,
-    for all features alike.
+    "knn": if values repeat in a class, ψ(k) − ψ(m_i) is its mean over arbitrarily small noise that
+    breaks the ties. This is exact if the k-th neighbour is at distance 0: k and m_i become the
+    numbers of equal samples (the discrete estimate with its bias removed to first order).
+    Otherwise it is approximate. Distances that tie without equal values may differ by rounding, and
+    float32 data have more ties: differences of about 1e-3. Classes of k samples or fewer raise;
+    under `jit` they use the neighbours that they have, and classes of one sample are left out, as
+    in scikit-learn. "binned": biased upwards by about (num_bins − 1)(C − 1) / 2N, equally for all
+    features.
 
     **Derivatives** none: a function of ranks and counts.
 
-    **Cost** "knn": sorts and bisections, O(n log n) a feature. "binned": one sort and O(n C
-    num_bins). Memory of a chunk of features.
+    **Cost** per feature: "knn" sorts and bisections, O(n log n); "binned" one sort and O(n C
+    num_bins). Memory for a chunk of features.
 
     **Reference** Ross, *Mutual information between discrete and continuous data sets*, 2014; Gao et
     al., *Estimating mutual information for discrete-continuous mixtures*, 2017.
@@ -95,31 +95,32 @@ def mutual_information_score(
 def mutual_information_regression_score(
     x: ArrayLike, y: ArrayLike, *, num_neighbors: int = 3, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """How much each feature alone tells about a real target, I(X_j; Y), in nats.
+    """Mutual information of each feature alone with a real target, I(X_j; Y), in nats.
 
-    Feature and target divided by their standard deviations, with r_i the distance from sample i to
-    its k-th neighbour by the larger of both differences, and m_i, m'_i the samples nearer than r_i
-    along each of them, itself included: ψ(N) + ψ(k) − ⟨ψ(m_i) + ψ(m'_i)⟩, or 0 if that is negative.
-    It is scikit-learn's `mutual_info_regression` without the noise that it adds.
+    Feature and target are divided by their standard deviations. r_i is the distance from sample i
+    to its k-th neighbour, by the larger of both differences; m_i and m'_i are the numbers of
+    samples nearer than r_i along each of them, itself included. The score is
+    ψ(N) + ψ(k) − ⟨ψ(m_i) + ψ(m'_i)⟩, or 0 if that is negative. It is scikit-learn's
+    `mutual_info_regression` without the noise that it adds.
 
     **Arguments**
 
     - `x`: `(n, d)`.
     - `y`: `(n,)`, real.
-    - `num_neighbors`: static, k ≥ 1, less than the samples present.
-    - `weights`: `(n,)`; a sample is there or, with weight 0, not.
+    - `num_neighbors`: static, k ≥ 1, less than the number of samples present.
+    - `weights`: `(n,)`; weight 0 leaves a sample out, and all positive weights are treated alike.
 
     **Returns** `(d,)`, at least 0; larger is better.
 
     **Numerics** 0 for a constant feature or target. NaN or infinity in a feature make its own score
-    NaN; in the target, all; so do, under `jit`, too few samples. Where the k-th neighbour has the
-    same feature and target, k is the number of such samples and m_i, m'_i those of equal values,
-    itself included (Gao et al., 2017).
+    NaN. In the target they make all scores NaN, as do too few samples under `jit`. If the k-th
+    neighbour has the same feature and target, k is the number of such samples, and m_i, m'_i are
+    the numbers of equal values, itself included (Gao et al., 2017).
 
     **Derivatives** none: a function of ranks and counts.
 
-    **Cost** a sort and four bisections a feature, and up to n²/2 distances: those between samples
-    whose targets are nearer than a k-th neighbour, which is all if one sample lies far out.
+    **Cost** a sort and four bisections per feature, and up to n²/2 distances: those between samples
+    whose targets are nearer than a k-th neighbour. One outlier can make these all pairs.
 
     **Reference** Kraskov, Stögbauer and Grassberger, *Estimating mutual information*, 2004, eq. 8.
 
@@ -148,7 +149,7 @@ def _binned(x, y, w, num_classes: int, num_bins: int, binning: str) -> Float[Arr
 
 
 def _check_neighbors(y, w, num_classes: int, k: int) -> None:
-    """Every class has more samples than neighbours are asked for, when that can be known."""
+    """Refuse classes with no more than k samples, if labels and weights are concrete."""
     if _checks.is_traced(y) or _checks.is_traced(w):
         return
     sizes = np.bincount(np.asarray(y)[np.asarray(w) > 0], minlength=num_classes)

@@ -1,12 +1,12 @@
-"""Mutual information by nearest neighbours: the arithmetic of `information.py`.
+"""Mutual information by nearest neighbours: the estimates of `_information.py`.
 
-Distances along one feature need no search in space: a sample's k nearest neighbours stand within k
-places of it in sorted order, and the samples within a radius are an interval of that order, found
-by bisection. So a feature costs two sorts (of integers, which XLA sorts fast) and bisections.
+Along one feature, the k nearest neighbours of a sample are within k places of it in sorted order,
+and the samples within a radius are an interval of that order, found by bisection. A feature thus
+costs two sorts (of integers, which XLA sorts fast) and bisections.
 
-Repeated values tie distances. The estimate is then the mean of what it would be if an arbitrarily
-small noise broke the ties, as scikit-learn's noise does once at random. Where the k-th neighbour is
-at distance 0 that mean is known exactly: k and m_i become the numbers of equal samples, itself
+Repeated values tie distances. The estimate is then its mean over arbitrarily small noise that
+breaks the ties; scikit-learn adds such noise once, at random. If the k-th neighbour is at distance
+0, this mean is known exactly: k and m_i become the numbers of equal samples, the sample itself
 included, which is the rule of Gao et al. (2017).
 """
 
@@ -21,19 +21,20 @@ from jax import lax
 from jax.scipy.special import digamma
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import computed_if, safe_divide, varied
-from jaxfs.kernels._order import at, count_leading, first_places, smallest, sort_last
+from jaxfs._numerics import computed_if, safe_divide, smallest, varied
+from jaxfs.kernels._order import at, count_leading, first_places, sort_last
 from jaxfs.methods.classical._bins import map_sorting
-from jaxfs.methods.classical._class_moments import in_units, moments
+from jaxfs.methods.classical._class_moments import in_units, overall_moments
 
 # ---- A feature and classes ----------------------------------------------------------------------
 
 
 class _Near(NamedTuple):
-    """Samples class by class, each class by rising value, and their neighbourhoods.
+    """Samples sorted by class and then by value, and their neighbourhoods.
 
-    `radius`: r_i. `own`, `all`: how many are nearer than r_i, itself included, in the class of the
-    sample and in all; `own` only where r_i is not 0. `all_up_to(radius)`: how many are not farther.
+    `radius`: r_i. `own`, `all`: number of samples nearer than r_i, itself included, in the class of
+    the sample and in all classes; `own` is valid only if r_i is not 0. `all_up_to(radius)`: number
+    of samples within a radius, those at the radius included.
     """
 
     value: Float[Array, "n"]
@@ -50,7 +51,7 @@ def with_classes(
     """Ross's estimate: ψ(N) + ⟨ψ(k_c) − ψ(N_c) − ψ(m_i)⟩, m_i the samples nearer than r_i.
 
     r_i is the distance to the neighbour of number k_c = min(k, N_c − 1) in the class of sample i;
-    ties of distances are treated by `_tied`. Classes of one sample are left out.
+    `_tied` treats ties of distances. Classes of one sample are left out.
     """
     n = x.shape[0]
     classes = jnp.arange(num_classes, dtype=y.dtype)
@@ -59,7 +60,7 @@ def with_classes(
     present = present & (y == label) & (sizes > 1)[label]
     sizes = jnp.where(sizes > 1, sizes, 0)
     label = jnp.where(present, label, num_classes).astype(jnp.int32)
-    by_class = jnp.argsort(label)  # those of no class come last
+    by_class = jnp.argsort(label)  # samples of no class come last
     group, present = label[by_class], present[by_class]
     psi = _digamma_table(n, x.dtype)
     total = jnp.sum(sizes)
@@ -89,14 +90,14 @@ def with_classes(
 
 
 def _digamma_table(n: int, dtype) -> Float[Array, "n1"]:
-    """ψ(0 … n), where ψ(0), which nothing asks for, is 0."""
+    """ψ(0 … n), with 0 for ψ(0), which is never used."""
     return digamma(jnp.arange(n + 1, dtype=dtype).at[0].set(1)).at[0].set(0)
 
 
 def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
     n = row.shape[0]
     rising = sort_last(row)
-    # A class and a place in one integer, whose order is the one we want.
+    # One integer holds a class and a place, so that one sort orders by both.
     order = lax.sort(group * n + first_places(rising, row), is_stable=False)
     value = at(rising, order - n * group)
     radius, own = _kth_distance(value, group, k)
@@ -108,11 +109,11 @@ def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _
 
 
 def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
-    """The same for two classes in three quarters of the time.
+    """`_within_classes` for two classes, in three quarters of the time.
 
-    With −∞ before and +∞ behind it, a class that is sorted stays where it is; so many equal numbers
-    cost little, and both sorts hardly more than that of all. Each sample is then looked for in the
-    other class; in its own, its neighbours are known.
+    Each class is sorted in place, with −∞ before it and +∞ after it. Sorting many equal numbers is
+    cheap, so both sorts cost little more than one sort of all samples. Each sample is then searched
+    in the other class only; in its own class its neighbours are known.
     """
     n, infinity = row.shape[0], jnp.full_like(row, jnp.inf)
     zero = sort_last(jnp.where(group == 0, row, infinity))
@@ -135,10 +136,10 @@ def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) 
 def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
     """The mean of ψ(m_i) over noise that breaks the ties.
 
-    Other samples nearer than r_i are s in the class and S in all; at r_i they are b and B. Noise
-    puts the B in random order, and the neighbour wanted is number k_c − s of the class among them,
-    at a place M: m_i = S + M. The mean of ψ(M) is ψ(k_c − s) + ψ(B + 1) − ψ(b + 1), so that at
-    r_i = 0, where s = S = 0, the answer is exact; elsewhere it is log(S + exp of that), ψ being
+    Nearer than r_i are s other samples of the class and S of all classes; at r_i there are b and B.
+    Noise puts the B samples in random order. The k_c-th neighbour is number k_c − s of the class
+    among them, at a place M, and m_i = S + M. The mean of ψ(M) is ψ(k_c − s) + ψ(B + 1) − ψ(b + 1).
+    At r_i = 0, where s = S = 0, this is exact. Elsewhere log(S + exp of it) is used, because ψ is
     nearly a logarithm.
     """
     value, radius, own, nearer, all_up_to = near
@@ -164,11 +165,11 @@ def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
 def _kth_distance(
     value: Float[Array, "n"], own: Int[Array, "n"], k: int
 ) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
-    """To the k-th neighbour in a group of sorted values, or to the farthest of fewer.
+    """Distance to the k-th neighbour in a group of sorted values, or to the farthest of fewer.
 
-    The nearest k and the value itself stand in a row: the narrowest of k + 1 such windows. The
-    second answer is how many of the group are nearer, itself included, where that distance is not
-    0.
+    The k nearest and the value itself are consecutive: the narrowest of k + 1 such windows. The
+    second result is the number of values of the group that are nearer, itself included; it is valid
+    only if that distance is not 0.
     """
     n = value.shape[0]
     padded = jnp.pad(value, k, constant_values=jnp.nan)
@@ -181,7 +182,7 @@ def _kth_distance(
     distance = {shift: away(shift) for shift in range(-k, k + 1)}
     windows = [jnp.maximum(distance[-j], distance[k - j]) for j in range(k + 1)]
     near = functools.reduce(jnp.minimum, windows)
-    # A group without k others stands within k places as a whole.
+    # A group with fewer than k others lies within k places as a whole.
     finite = [jnp.where(jnp.isinf(d), 0, d) for d in distance.values()]
     radius = jnp.where(jnp.isinf(near), functools.reduce(jnp.maximum, finite), near)
     return radius, sum((d < radius).astype(jnp.int32) for d in distance.values())
@@ -195,10 +196,10 @@ def _count_within(
     ratio=1.0,
     closed: bool = False,
 ) -> Int[Array, "m"]:
-    """How many of n numbers are nearer than a radius to a value; its equals always are.
+    """Number of n sorted values within a radius of each value; equal values always count.
 
-    `pick` gives each value the number that it asks for, of a row in rising order. Distances are
-    `ratio` times the differences. `closed`: those at the radius count as well.
+    `pick(i)` gives each value the i-th number of its sorted row. Distances are `ratio` times the
+    differences. `closed` counts values at the radius too.
     """
     away = operator.gt if closed else operator.ge
 
@@ -228,7 +229,7 @@ def with_target(
     """
     n = x.shape[0]
     x, y = lax.stop_gradient((x, y))
-    order = jnp.argsort(jnp.where(present, y, jnp.inf))  # the absent last
+    order = jnp.argsort(jnp.where(present, y, jnp.inf))  # absent samples last
     x, y, present = x[order], y[order], present[order]
     x, scale = _with_scales(x, present)
     y, y_scale = (a[..., 0] for a in _with_scales(y[:, None], present))
@@ -238,7 +239,7 @@ def with_target(
 
     def one(column):
         row, ratio = column
-        # Differences are multiplied and not the values, which would part distances that tie.
+        # Scale the differences: scaling the values would round tied distances apart.
         radius = _kth_distance_in_plane(row, y, ratio, present, k)
         x_rising = sort_last(jnp.where(present, row, jnp.inf))
         along = _count_within(lambda i: at(x_rising, i), n, row, radius, ratio)
@@ -260,7 +261,7 @@ def with_target(
 def _count_equals(
     x: Float[Array, "n"], y: Float[Array, "n"], present: Bool[Array, "n"]
 ) -> Int[Array, "n"]:
-    """How many samples present have the same x and the same y, itself included."""
+    """Number of samples present with the same x and the same y, itself included."""
     n = x.shape[0]
     places = jnp.arange(n, dtype=jnp.int32)
     x, y = jnp.where(present, x, jnp.inf), jnp.where(present, y, jnp.inf)
@@ -274,24 +275,24 @@ def _count_equals(
 def _with_scales(
     x: Float[Array, "n d"], present: Bool[Array, "n"]
 ) -> tuple[Float[Array, "n d"], Float[Array, "d"]]:
-    """Values, 0 where absent, and the reciprocals of their standard deviations; 0 of a constant."""
-    m = moments(x, present.astype(x.dtype))
+    """Values, 0 if absent, and reciprocals of their standard deviations, 0 for a constant."""
+    m = overall_moments(x, present.astype(x.dtype))
     scale = safe_divide(jnp.ones_like(m.within), jnp.sqrt(m.within / jnp.sum(m.mass)))
     return in_units(x, present)[0], scale
 
 
-#: Samples that are compared with all others at a time.
+#: Number of samples compared with all others at a time.
 _ROWS = 32
 
 
 def _kth_distance_in_plane(
     x: Float[Array, "n"], y: Float[Array, "n"], ratio, present: Bool[Array, "n"], k: int
 ) -> Float[Array, "n"]:
-    """To the k-th neighbour by max(ratio |x_i − x_j|, |y_i − y_j|); infinite where there is none.
+    """Distance to the k-th neighbour by max(ratio |x_i − x_j|, |y_i − y_j|); infinite if none.
 
-    `y` rises on the samples present, which come first. Each is compared with those that stand next
-    to it in this order, where most have their neighbours; the few for which somebody farther along
-    y could still be nearer are then compared with all.
+    `y` rises on the samples present, which come first. Each sample is compared with those next to
+    it in this order, where most samples have their neighbours. The few for which a sample farther
+    along y could still be nearer are then compared with all.
     """
     n = x.shape[0]
     reach = min(n - 1, round(2 * (k * n) ** 0.5))
@@ -299,18 +300,18 @@ def _kth_distance_in_plane(
     x_wide = jnp.pad(x, reach + 1)
     y_wide = jnp.concat([-far, jnp.where(present, y, jnp.inf), far])
 
-    def beside(a, shift):
+    def shifted(a, shift):
         return lax.dynamic_slice(a, (reach + 1 + shift,), (n,))
 
     def compare(shift, nearest):
         for to in (shift, -shift):
-            gap = jnp.abs(beside(y_wide, to) - y)
-            nearest = _insert(nearest, jnp.maximum(ratio * jnp.abs(beside(x_wide, to) - x), gap))
+            gap = jnp.abs(shifted(y_wide, to) - y)
+            nearest = _insert(nearest, jnp.maximum(ratio * jnp.abs(shifted(x_wide, to) - x), gap))
         return nearest
 
     nearest = lax.fori_loop(1, reach + 1, compare, (jnp.full(n, jnp.inf, x.dtype),) * k)
-    next_gap = jnp.minimum(beside(y_wide, reach + 1) - y, y - beside(y_wide, -reach - 1))
-    everybody = jnp.arange(n)
+    next_gap = jnp.minimum(shifted(y_wide, reach + 1) - y, y - shifted(y_wide, -reach - 1))
+    places = jnp.arange(n)
 
     def compare_with_all(state):
         radius, open_ = state
@@ -318,7 +319,7 @@ def _kth_distance_in_plane(
         distance = jnp.maximum(
             ratio * jnp.abs(x[None] - x[rows][:, None]), jnp.abs(y[None] - y[rows][:, None])
         )
-        others = present[None] & (everybody[None] != rows[:, None])
+        others = present[None] & (places[None] != rows[:, None])
         kth = jax.vmap(lambda row: smallest(row, k)[0][-1])(jnp.where(others, distance, jnp.inf))
         return radius.at[rows].set(kth, mode="drop"), open_.at[rows].set(False, mode="drop")
 
@@ -327,6 +328,6 @@ def _kth_distance_in_plane(
 
 
 def _insert(rising: tuple[Array, ...], new: Array) -> tuple[Array, ...]:
-    """A new one among the k smallest in rising order: it pushes up those that are larger."""
+    """The k smallest in rising order after a new value; larger ones move up."""
     below = (new, *(jnp.maximum(new, r) for r in rising[:-1]))
     return tuple(map(jnp.minimum, rising, below))

@@ -1,7 +1,7 @@
-"""Visits to every sample and its neighbours, a block of rows at a time, for `relief.py`.
+"""Visits to every sample and its nearest neighbours, in blocks of rows: the loops of `_relieff.py`.
 
-The distances of a block are forgotten once its neighbours are known, and their differences once
-they are summed: neither an n × n nor an n × k × d array is formed.
+The distances of a block are discarded once its neighbours are known, and the differences once they
+are summed: neither an n × n nor an n × k × d array is formed.
 """
 
 import functools
@@ -13,9 +13,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, safe_divide
-from jaxfs.kernels._order import smallest
-from jaxfs.methods.classical._manhattan import coordinate_chunks, manhattan
+from jaxfs._numerics import matmul, safe_divide, smallest
+
+#: Number of coordinates added in one loop of `manhattan`. With 8 the sums travel to memory too
+#: often, with 32 the loop runs out of registers; both were slower on CPU. A reduction over the axis
+#: of coordinates, instead of the explicit sum, took a hundred times as long.
+_TOGETHER = 16
 
 # ---- The scores ---------------------------------------------------------------------------------
 
@@ -34,94 +37,89 @@ def relieff(x, y, w, *, num_classes: int, k: int, block: int) -> Float[Array, "d
         sign = jnp.where(own, -1, safe_divide(prior, jnp.broadcast_to(rest, prior.shape)))
 
         def among(c):
-            near, share = _nearest(i, row, members[c], own[c], w, influence)
+            near, share = _nearest(i, row, members[c], own[c], w, influence, k)
             return near, sign[c] * share
 
         near, coefficients = lax.map(among, jnp.arange(num_classes))
         return near.reshape(-1), coefficients.reshape(1, -1)
 
-    data = _data(x, w)
-    return _per_range(data, _sum_of_visits(data, visit, block)[0])[0]
+    data = _scaled_data(x, w)
+    return _per_span(data, _sum_of_visits(data, visit, block)[0])[0]
 
 
 @functools.partial(jax.jit, static_argnames=("k", "block"))
 def rrelieff(x, y, w, sigma, *, k: int, block: int) -> Float[Array, "d"]:
     present, influence = w > 0, _influence(sigma, k, x.dtype)
-    target = _unit_range(y[:, None], present)
-    tau = jnp.where(present & target.known, y, 0)
+    _, tau_span, tau_known = _ranges(y[:, None], present)
+    tau = jnp.where(present & tau_known, y, 0)
 
     def visit(i, row):
-        near, share = _nearest(i, row, present, jnp.asarray(True), w, influence)
-        change = safe_divide(jnp.abs(tau[i] - tau[near]), jnp.broadcast_to(target.span, near.shape))
+        near, share = _nearest(i, row, present, jnp.asarray(True), w, influence, k)
+        change = safe_divide(jnp.abs(tau[i] - tau[near]), jnp.broadcast_to(tau_span, near.shape))
         return near, jnp.stack([share, share * change])
 
-    data = _data(x, w)
+    data = _scaled_data(x, w)
     sums, totals = _sum_of_visits(data, visit, block)
-    per_feature = _per_range(data, sums)
-    n_da, n_dcda, n_dc = per_feature[0], per_feature[1], totals[1]  # all of them over m
+    per_feature = _per_span(data, sums)
+    n_da, n_dcda, n_dc = per_feature[0], per_feature[1], totals[1]  # each divided by m
     different, alike = (jnp.broadcast_to(a, n_da.shape) for a in (n_dc, 1 - n_dc))
     score = safe_divide(n_dcda, different) - safe_divide(n_da - n_dcda, alike)
     score = jnp.where(n_dc == 0, jnp.zeros_like(score), score)
-    return jnp.where(data.scale.known & target.known, score, jnp.nan)
+    return jnp.where(data.known & tau_known, score, jnp.nan)
 
 
 # ---- Visits -------------------------------------------------------------------------------------
 
 
-class _Scale(NamedTuple):
-    """The range of every feature over the samples present, and whether all of it is finite."""
-
-    low: Float[Array, "d"]
-    span: Float[Array, "d"]
-    known: Bool[Array, ""]
-
-
-class _Data(NamedTuple):
-    """Samples as they came, their ranges, and their features in [0, 1] to take distances of."""
+class _ScaledData(NamedTuple):
+    """Samples, the span of their features, and features scaled to [0, 1] for the distances."""
 
     x: Float[Array, "n d"]
     w: Float[Array, "n"]
-    scale: _Scale
+    span: Float[Array, "d"]
+    known: Bool[Array, ""]
     chunks: Float[Array, "c u n"]
 
 
-def _unit_range(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> _Scale:
+def _ranges(
+    x: Float[Array, "n d"], present: Bool[Array, "n"]
+) -> tuple[Float[Array, "d"], Float[Array, "d"], Bool[Array, ""]]:
+    """Smallest value and span of every feature, and whether all values present are finite."""
     there = present[:, None]
     low = jnp.min(jnp.where(there, x, jnp.inf), axis=0)
     span = jnp.max(jnp.where(there, x, -jnp.inf), axis=0) - low
-    known = jnp.all(jnp.isfinite(span)) & jnp.all(jnp.isfinite(x) | ~there)
-    return _Scale(low, span, known)
+    return low, span, jnp.all(jnp.isfinite(span)) & jnp.all(jnp.isfinite(x) | ~there)
 
 
-def _data(x: Float[Array, "n d"], w: Float[Array, "n"]) -> _Data:
-    scale = _unit_range(x, w > 0)
-    usable = (w > 0)[:, None] & scale.known
+def _scaled_data(x: Float[Array, "n d"], w: Float[Array, "n"]) -> _ScaledData:
+    low, span, known = _ranges(x, w > 0)
+    usable = (w > 0)[:, None] & known
     x = jnp.where(usable, x, 0)
-    away = jnp.where(usable, x - scale.low[None], 0)
-    z = lax.stop_gradient(safe_divide(away, jnp.broadcast_to(scale.span[None], x.shape)))
-    return _Data(x, w, scale, coordinate_chunks(z))
+    away = jnp.where(usable, x - low[None], 0)
+    z = lax.stop_gradient(safe_divide(away, jnp.broadcast_to(span[None], x.shape)))
+    return _ScaledData(x, w, span, known, coordinate_chunks(z))
 
 
-def _per_range(data: _Data, sums: Float[Array, "r d"]) -> Float[Array, "r d"]:
-    """Sums of differences in units of the ranges; NaN where these are not known."""
-    known = jnp.where(data.scale.known, sums, jnp.nan)
-    return safe_divide(known, jnp.broadcast_to(data.scale.span[None], sums.shape))
+def _per_span(data: _ScaledData, sums: Float[Array, "r d"]) -> Float[Array, "r d"]:
+    """Sums of differences in units of the spans; NaN if these are unknown."""
+    sums = jnp.where(data.known, sums, jnp.nan)
+    return safe_divide(sums, jnp.broadcast_to(data.span[None], sums.shape))
 
 
 def _sum_of_visits(
-    data: _Data, visit: Callable[[Array, Array], tuple[Array, Array]], block: int
+    data: _ScaledData, visit: Callable[[Array, Array], tuple[Array, Array]], block: int
 ) -> tuple[Float[Array, "r d"], Float[Array, "r"]]:
-    """Σ_i w_i/m Σ_j c_rj |x_i − x_j|, j over q samples near i; and the same without differences.
+    """Σ_i w_i/m Σ_j c_rj |x_i − x_j|, with j over q samples near i, and Σ_i w_i/m Σ_j c_rj.
 
-    `visit(i, row)` takes a sample and its distances to all, and gives indices `(q,)` and their
-    coefficients `(r, q)`.
+    `visit(i, row)` takes a sample and its distances to all samples, and returns indices `(q,)` and
+    their coefficients `(r, q)`.
     """
     n = data.w.shape[0]
     mass = data.w / jnp.sum(data.w)
 
-    @jax.checkpoint  # keep no block's differences for the backward pass
+    @jax.checkpoint  # do not keep the differences of every block for the backward pass
     def sums(places):
-        # The last block is filled up with samples that were visited already, without mass.
+        # The last block is filled up with samples visited before, with mass 0.
         i = places % n
         near, c = jax.vmap(visit)(i, manhattan(data.chunks[:, :, i], data.chunks))
         c = jnp.where(places < n, mass[i], 0)[:, None, None] * c
@@ -134,20 +132,15 @@ def _sum_of_visits(
 
 
 def _nearest(
-    i: Int[Array, ""],
-    row: Float[Array, "n"],
-    members: Bool[Array, "n"],
-    own: Bool[Array, ""],
-    w: Float[Array, "n"],
-    influence: "_Influence",
+    i: Int[Array, ""], row: Float[Array, "n"], members: Bool[Array, "n"], own, w, influence, k: int
 ) -> tuple[Int[Array, "k"], Float[Array, "k"]]:
-    """The k nearest of some samples to sample i, and the share of each in their influence.
+    """The k nearest members to sample i, and the share of each in their total influence.
 
-    Those that are missing are i itself, without a share. Copies of i, where it is one of the
-    samples, come before all others: they have a share, of which no difference is left.
+    If there are fewer than k, i itself with share 0 fills up. A weight of i above 1 means copies of
+    i, which come first if i is a member (`own`): they take a share, and their differences are 0.
     """
     others = members & (jnp.arange(members.shape[0]) != i)
-    near = smallest(jnp.where(others, row, jnp.inf), influence.k)[1]
+    near = smallest(jnp.where(others, row, jnp.inf), k)[1]
     number = jnp.where(near >= 0, w[near], 0)
     copies = jnp.where(own, jnp.maximum(w[i] - 1, 0), 0)
     up_to = copies + jnp.cumsum(number)
@@ -156,29 +149,52 @@ def _nearest(
     return jnp.where(near < 0, i, near), safe_divide(share, whole)
 
 
-class _Influence(NamedTuple):
-    """What the first r neighbours weigh together: Σ_{t ≤ r} exp(−(t/σ)²), in units of the first.
+def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> Callable[[Array], Array]:
+    """Total influence of the first r neighbours: Σ_{t ≤ r} exp(−(t/σ)²), in units of the first.
 
-    Between whole r it is linear, and beyond k constant.
+    A function of r, linear between whole r and constant beyond k.
     """
-
-    sums: Float[Array, "k1"]
-
-    @property
-    def k(self) -> int:
-        return self.sums.shape[0] - 1
-
-    def __call__(self, r: Float[Array, "*s"]) -> Float[Array, "*s"]:
-        r = jnp.clip(r, 0, self.k)
-        whole = jnp.minimum(r.astype(jnp.int32), self.k - 1)
-        first = self.sums[whole]
-        return first + (r - whole.astype(r.dtype)) * (self.sums[whole + 1] - first)
-
-
-def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> _Influence:
     rank = jnp.arange(1, k + 1, dtype=dtype)
     if sigma is None:
         each = jnp.ones_like(rank)
     else:
         each = jnp.exp((1 - rank**2) / jnp.where(sigma > 0, sigma, jnp.nan) ** 2)
-    return _Influence(jnp.pad(jnp.cumsum(each), (1, 0)))
+    sums = jnp.pad(jnp.cumsum(each), (1, 0))
+
+    def total(r: Float[Array, "*s"]) -> Float[Array, "*s"]:
+        r = jnp.clip(r, 0, k)
+        whole = jnp.minimum(r.astype(jnp.int32), k - 1)
+        first = sums[whole]
+        return first + (r - whole.astype(r.dtype)) * (sums[whole + 1] - first)
+
+    return total
+
+
+# ---- Manhattan distances ------------------------------------------------------------------------
+
+
+def coordinate_chunks(x: Float[Array, "n p"]) -> Float[Array, "c u n"]:
+    """Points as columns, with their coordinates in chunks; zeros fill the last chunk.
+
+    The fused loops of XLA run over the points, so each coordinate must be contiguous.
+    """
+    x = jnp.pad(x, ((0, 0), (0, -x.shape[1] % _TOGETHER)))
+    return x.T.reshape(-1, _TOGETHER, x.shape[0])
+
+
+def manhattan(a: Float[Array, "c u b"], z: Float[Array, "c u n"]) -> Float[Array, "b n"]:
+    """Manhattan distances Σ_p |a_ip − z_jp| between points in the form of `coordinate_chunks`.
+
+    Unlike Euclidean distances, they are no matrix product.
+
+    **Numerics** symmetric to the last bit, 0 between equal points, independent of the block.
+
+    **Cost** O(b n p) time; memory O(b n).
+    """
+
+    def add(total, chunk):
+        ours, theirs = chunk
+        gaps = [jnp.abs(ours[u][:, None] - theirs[u][None, :]) for u in range(_TOGETHER)]
+        return total + functools.reduce(jnp.add, gaps), None
+
+    return lax.scan(add, jnp.zeros((a.shape[-1], z.shape[-1]), z.dtype), (a, z))[0]

@@ -1,13 +1,13 @@
 """ReliefF and RReliefF: features that differ between near samples of different targets.
 
-Every sample R_i is visited. Near is by the Manhattan distance of features divided by their range,
-diff(A, i, j) = |x_iA − x_jA| / (max_A − min_A), Σ_A diff(A, i, j). With H the k nearest samples of
-R_i's own class and M(c) those of another class c, P the priors and m samples,
+Every sample R_i is visited. Samples are near by their Manhattan distance Σ_A diff(A, i, j), with
+features divided by their range: diff(A, i, j) = |x_iA − x_jA| / (max_A − min_A). With H the k
+nearest samples of R_i's own class and M(c) those of another class c, P the priors and m samples,
 
     ReliefF:   W[A] = 1/m Σ_i [ Σ_{c ≠ y_i} P(c) / (1 − P(y_i)) · mean_{j ∈ M(c)} diff(A, i, j)
                                 − mean_{j ∈ H} diff(A, i, j) ]
 
-and with a target τ that is a number, d(i, j) the influence of the k nearest samples of R_i,
+and with a numeric target τ, d(i, j) the influence of the k nearest samples of R_i,
 
     RReliefF:  W[A] = N_dCdA / N_dC − (N_dA − N_dCdA) / (m − N_dC),
                N_dC = Σ_ij diff(τ, i, j) d(i, j), N_dA = Σ_ij diff(A, i, j) d(i, j),
@@ -27,10 +27,9 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.methods.classical import _relief_visits
 from jaxfs.methods.classical._filters import classified, targeted
 
-#: Default number of neighbours (Kononenko 1994); fewer where a class has fewer samples.
+#: Default number of neighbours (Kononenko 1994); fewer if a class has fewer samples.
 _NEIGHBORS = 10
-#: So many numbers of temporary memory the default block takes, and so many rows at most: larger
-#: blocks are no faster.
+#: Maximum number of temporary entries and of rows in a default block; larger ones are no faster.
 _MEMORY, _ROWS = 2**23, 128
 
 
@@ -43,9 +42,9 @@ def relieff_score(
     weights: ArrayLike | None = None,
     block_size: int | None = None,
 ) -> Float[Array, "d"]:
-    """How much more each feature differs between near samples of different classes than of one.
+    """ReliefF: how much more features differ between near samples of different classes than of one.
 
-    The formula stands in the head of `relief.py`.
+    The docstring of this module, `_relieff.py`, has the formula.
 
     **Arguments**
 
@@ -53,22 +52,23 @@ def relieff_score(
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_classes`: static, C ≥ 2.
     - `num_neighbors`: k, static, in [1, n − 1]; every class must have more than k samples. By
-      default one less than the smallest class has, at most 10; min(10, n − 1) where labels or
-      weights are traced.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent. A whole number w is the
-      sample w times: it is visited w times, counts w times in the priors and among the k
-      neighbours of others, and has w − 1 copies of itself among its own. Of fractional weights the
-      k nearest samples are looked at, until their weights reach k.
-    - `block_size`: how many samples are visited at a time; static. By default up to 128, as many as
-      keep the temporary memory near 2²³ numbers. It changes speed and memory, not the answer.
+      default one less than the smallest class has, at most 10; min(10, n − 1) if labels or weights
+      are traced.
+    - `weights`: `(n,)`, nonnegative sample weights; zero leaves a sample out. A whole number w
+      counts the sample w times: it is visited w times, counts w times in the priors and among the
+      k neighbours of others, and has w − 1 copies of itself among its own neighbours. With
+      fractional weights, the k nearest samples are used until their weights reach k.
+    - `block_size`: number of samples visited at a time; static. By default at most 128, and so that
+      the temporary memory stays near 2²³ entries. It changes speed and memory, not the result.
 
     **Returns** `(d,)`, in [−1, 1]; 0 for a constant feature.
 
-    **Numerics** neighbours at equal distance by rising index; distances are exact to a few eps, but
-    ties in exact arithmetic may fall either way where ranges are no powers of two. A class with
-    fewer neighbours than k is an error when its samples are known; traced ones average those that
-    there are, and a class without samples, or a label out of range, is as if absent. NaN or
-    infinity in a sample present makes all NaN: its distances decide everybody's neighbours.
+    **Numerics** neighbours at equal distance are taken by rising index. Distances are exact to a
+    few eps, but ties in exact arithmetic may fall either way unless ranges are powers of two. A
+    class with fewer neighbours than k is an error if labels and weights are concrete. If they are
+    traced, the neighbours that exist are averaged, and a class without samples, or a sample with a
+    label out of range, is left out. NaN or infinity in a sample present makes all scores NaN,
+    because its distances affect all neighbours.
 
     **Derivatives** in `x`, with the neighbours held constant.
 
@@ -77,9 +77,9 @@ def relieff_score(
 
     **Reference** Kononenko 1994; Robnik-Šikonja and Kononenko 2003, Figure 2. The `skrebate`
     package (0.8) gives the same numbers for two classes of continuous features. For more classes it
-    averages the misses of all classes alike and does not use the priors; features of at most ten
-    values it compares by equality, and beside these it raises differences above a standard
-    deviation to 1.
+    averages the misses of all classes equally and does not use the priors. It compares features of
+    at most ten values by equality, and if there are such features it raises differences of the
+    others above a standard deviation to 1.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (100, 4))
@@ -102,31 +102,31 @@ def rrelieff_score(
     weights: ArrayLike | None = None,
     block_size: int | None = None,
 ) -> Float[Array, "d"]:
-    """ReliefF for a target that is a number: do near samples of different targets differ in it?
+    """RReliefF: ReliefF for a numeric target.
 
     P(different feature | different target) − P(different feature | same target), among near
-    samples; the formula stands in the head of `relief.py`.
+    samples. The docstring of this module, `_relieff.py`, has the formula.
 
     **Arguments**
 
     - `x`: `(n, d)`.
-    - `y`: `(n,)`, numbers; divided by their range.
-    - `num_neighbors`: k, static, in [1, n − 1]; by default one less than there are samples, at most
-      10. The paper takes 70 with σ = 20.
+    - `y`: `(n,)`, real; divided by its range.
+    - `num_neighbors`: k, static, in [1, n − 1]; by default one less than the number of samples, at
+      most 10. The paper uses 70 with σ = 20.
     - `sigma`: σ, positive: the neighbour of rank r = 1 … k has the influence exp(−(r/σ)²), divided
-      by the sum over the k. `None`: all have 1/k. May be traced.
+      by the sum over all k. `None` gives each 1/k. May be traced.
     - `weights`, `block_size`: as in `relieff_score`; copies of a sample take up ranks.
 
-    **Returns** `(d,)`; 0 for a constant feature, and throughout for a constant target.
+    **Returns** `(d,)`; 0 for a constant feature, and for all features if the target is constant.
 
-    **Numerics** as in `relieff_score`; NaN in `y` too makes all NaN.
+    **Numerics** as in `relieff_score`; NaN in `y` also makes all scores NaN.
 
     **Derivatives** in `x`, `y` and `sigma`, with the neighbours held constant.
 
-    **Cost** as `relieff_score` of one class.
+    **Cost** that of `relieff_score` with one class.
 
     **Reference** Robnik-Šikonja and Kononenko 2003, Figure 3. The `skrebate` package has another
-    score for such targets: ReliefF with hits and misses told apart by a standard deviation.
+    score for such targets: ReliefF with hits and misses separated by a standard deviation.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (100, 4))
@@ -145,7 +145,7 @@ def rrelieff_score(
 
 
 def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c: int = 1) -> int:
-    """How many neighbours each sample has in every class, of those that are known to be there."""
+    """Number of neighbours in every class, checked against the samples that are known."""
     n = x.shape[0]
     if n < 2:
         raise _checks.fail("x", "(n, d) with n ≥ 2 samples", f"{x.shape}")
@@ -155,7 +155,9 @@ def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c:
     if _checks.is_traced(w) or (y is not None and _checks.is_traced(y)):
         return k
     codes = np.zeros(n, int) if y is None else np.asarray(y)
-    counts = np.bincount(codes, weights=_copies(w), minlength=c)
+    # A sample counts as its weight in neighbours, and as at least one.
+    copies = np.where(np.asarray(w) > 0, np.maximum(np.asarray(w), 1), 0)
+    counts = np.bincount(codes, weights=copies, minlength=c)
     least = int(np.argmin(counts))
     whose = "present" if y is None else f"of class {least}"
     if counts[least] <= 1:
@@ -168,13 +170,13 @@ def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c:
     return k
 
 
-def _copies(w: Array) -> np.ndarray:
-    """How many neighbours a sample can be: its weight, and a fractional one is one."""
-    return np.where(np.asarray(w) > 0, np.maximum(np.asarray(w), 1), 0)
-
-
 def _block_size(block_size: int | None, x: Array, num_near: int) -> int:
     n, d = x.shape
     if block_size is None:
-        block_size = max(1, min(_ROWS, _MEMORY // (4 * n + 2 * num_near * d)))
+        block_size = default_block(n, d, num_near)
     return min(_checks.integer(block_size, "block_size", low=1), n)
+
+
+def default_block(n: int, d: int, num_near: int) -> int:
+    """Default number of samples visited at a time."""
+    return max(1, min(_ROWS, _MEMORY // (4 * n + 2 * num_near * d)))

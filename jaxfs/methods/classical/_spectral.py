@@ -1,6 +1,6 @@
-"""Scores by the graph of the samples: the Laplacian score, SPEC, and MCFS.
+"""Scores on a graph of the samples: the Laplacian score, SPEC, and MCFS.
 
-All take the same graphs: a dense affinity of heat-kernel or adaptive k-NN weights.
+All use the same graphs: a dense affinity of heat-kernel or adaptive k-NN weights.
 """
 
 import functools
@@ -12,6 +12,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
+from jaxfs._checks import presence
 from jaxfs._numerics import matmul, safe_divide, safe_sqrt, varied
 from jaxfs._types import ArrayLike
 from jaxfs.graphs import (
@@ -21,15 +22,14 @@ from jaxfs.graphs import (
     laplacian,
     nearest_neighbors,
 )
-from jaxfs.graphs._eigenvectors import leading_eigenvectors
+from jaxfs.graphs._laplacian import leading_eigenvectors
 from jaxfs.kernels import self_tuning_affinity, squared_distances
 from jaxfs.kernels._distances import squarable
-from jaxfs.kernels._rbf import presence
 from jaxfs.surrogates import linear
 
-_GRAPHS = ("heat", "adaptive")
-_NEIGHBORS = {"heat": 2, "adaptive": 5}
-_RANKINGS = ("phi1", "phi2", "phi3")
+#: Default number of neighbours by graph.
+NEIGHBORS = {"heat": 2, "adaptive": 5}
+#: Default number of features in a regression of MCFS.
 _FEATURES_IN_MODEL = 50
 
 
@@ -40,24 +40,26 @@ def laplacian_score(
     num_neighbors: int | None = None,
     mask: ArrayLike | None = None,
 ) -> Float[Array, "p"]:
-    """How smooth each feature is on a graph of the samples: 1 − ½ f̃ᵀLf̃ / f̃ᵀΔf̃.
+    """Laplacian score: smoothness of each feature on a graph of the samples, 1 − ½ f̃ᵀLf̃ / f̃ᵀΔf̃.
 
-    f̃ is the feature less its mean weighted by the degrees Δ, L = Δ − W. The quotient is the
-    paper's score, in [0, 2], where small is good; here large is.
+    f̃ is the feature minus its mean weighted by the degrees Δ, and L = Δ − W. The quotient is the
+    paper's score, in [0, 2], where small is good; here large is good.
 
     **Arguments**
 
     - `x`: `(n, p)`, n ≥ 3.
-    - `graph`: static. "heat": exp(−‖x_i − x_j‖² / σ_i σ_j), σ_i the distance to the neighbour of
-      number `num_neighbors` (2 by default). "adaptive": weights of `graphs.adaptive_weights` on the
-      `num_neighbors` nearest (5 by default), the mean of both directions.
+    - `graph`: static. "heat": exp(−‖x_i − x_j‖² / σ_i σ_j), where σ_i is the distance to the
+      neighbour of rank `num_neighbors` (2 by default). "adaptive": weights of
+      `graphs.adaptive_weights` on the `num_neighbors` nearest (5 by default), the mean of both
+      directions.
     - `num_neighbors`: static.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
 
     **Returns** `(p,)`, in [0, 1]; 0 for a constant feature.
 
-    **Numerics** the graph is of the data as they are: standardise features of different units. NaN
-    in a sample present makes all NaN, by its distances; so does a traced mask that leaves too few.
+    **Numerics** the graph is built from the data as they are: standardise features of different
+    units. NaN in a sample present makes all scores NaN, by its distances. A traced mask that leaves
+    too few samples also gives NaN.
 
     **Derivatives** in `x`, through the graph too ("adaptive": with fixed lists of neighbours).
 
@@ -71,7 +73,7 @@ def laplacian_score(
     [1.0, 0.77]
     """
     x, present, graph, k = _arguments(x, graph, num_neighbors, mask, 3)
-    return _laplacian_score(x, present, graph, k)
+    return _spec_score(x, present, "phi2", 1, graph, k)
 
 
 def spec_score(
@@ -84,35 +86,34 @@ def spec_score(
     num_neighbors: int | None = None,
     mask: ArrayLike | None = None,
 ) -> Float[Array, "p"]:
-    """SPEC: how much of each feature lies in the smooth eigenvectors of a graph of the samples.
+    """SPEC: the share of each feature in the smooth eigenvectors of a graph of the samples.
 
-    λ_j, ξ_j being the eigenpairs of the symmetric normalised Laplacian 𝓛, 0 = λ_1 ≤ λ_2 ≤ …, f̂ =
-    Δ^½ f / ‖Δ^½ f‖ and α_j = f̂ᵀξ_j, the paper has, with γ(λ) = λ^power,
+    Let λ_j, ξ_j be the eigenpairs of the symmetric normalised Laplacian 𝓛, 0 = λ_1 ≤ λ_2 ≤ …, and
+    f̂ = Δ^½ f / ‖Δ^½ f‖, α_j = f̂ᵀξ_j. The paper defines, with γ(λ) = λ^power,
 
         φ₁ = f̂ᵀ γ(𝓛) f̂ = Σ_j γ(λ_j) α_j²        φ₂ = φ₁ / (1 − α_1²)
         φ₃ = Σ_{j = 2 … k} (γ(2) − γ(λ_j)) α_j²
 
-    Small is good for φ₁ and φ₂, large for φ₃; here large is: the score is 1 − φ₁/γ(2), 1 − φ₂/γ(2)
-    or φ₃/γ(2). 1 − ½φ₂ with power 1 is `laplacian_score`.
+    Small is good for φ₁ and φ₂, large for φ₃. Here large is always good: the score is 1 − φ₁/γ(2),
+    1 − φ₂/γ(2) or φ₃/γ(2). With power 1, 1 − ½φ₂ is `laplacian_score`.
 
     **Arguments**
 
     - `x`: `(n, p)`, n ≥ 3.
-    - `ranking`: static, "phi1", "phi2" or "phi3". Of these φ₂ alone does not depend on the mean of
-      a feature.
-    - `power`: static, at least 1; a larger one forgives what is nearly smooth.
-    - `num_eigenvectors`: static, the k of φ₃, in [2, n], the trivial ξ_1 included: as many as there
-      are clusters. Given exactly if `ranking` is "phi3".
+    - `ranking`: static, "phi1", "phi2" or "phi3". Only φ₂ does not depend on the mean of a feature.
+    - `power`: static, at least 1; a larger one penalises nearly smooth features less.
+    - `num_eigenvectors`: static, the k of φ₃, in [2, n], the trivial ξ_1 included; use the number
+      of clusters. Required for "phi3", and refused otherwise.
     - `graph`, `num_neighbors`, `mask`: as in `laplacian_score`.
 
-    **Returns** `(p,)`, in [0, 1]; 0 for a constant feature, which φ₁ alone would put first.
+    **Returns** `(p,)`, in [0, 1]; 0 for a constant feature, which φ₁ would otherwise rank first.
 
-    **Numerics** as in `laplacian_score`. γ(𝓛) f̂ is a chain of products; φ₃ takes one `eigh`, and is
+    **Numerics** as in `laplacian_score`. γ(𝓛) f̂ is a chain of products; φ₃ needs one `eigh`, and is
     NaN if fewer than k samples are present.
 
-    **Derivatives** φ₁ and φ₂ in `x`, through the graph too; φ₃ none: constants.
+    **Derivatives** φ₁ and φ₂ in `x`, through the graph too; φ₃ is a constant.
 
-    **Cost** O(n² p power), of φ₃ O(n² p + n³).
+    **Cost** O(n² p power); for φ₃ O(n² p + n³).
 
     **Reference** Zhao and Liu, *Spectral feature selection for supervised and unsupervised
     learning*, 2007, section 4.
@@ -123,7 +124,7 @@ def spec_score(
     [0.49, 0.21]
     """
     x, present, graph, k = _arguments(x, graph, num_neighbors, mask, 3)
-    _checks.option(ranking, "ranking", _RANKINGS)
+    _checks.option(ranking, "ranking", ("phi1", "phi2", "phi3"))
     power = _checks.integer(power, "power", low=1)
     if (num_eigenvectors is None) == (ranking == "phi3"):
         expected = 'given exactly if ranking="phi3"'
@@ -143,31 +144,32 @@ def mcfs_score(
     num_neighbors: int | None = None,
     mask: ArrayLike | None = None,
 ) -> Float[Array, "p"]:
-    """Multi-cluster feature selection: max_i |β_im|, β_i the sparse regression of an eigenvector.
+    """Multi-cluster feature selection (MCFS): max_i |β_im| of sparse regressions β_i.
 
-    The v_i are the first non-trivial solutions of L v = λ Δ v, of unit length; each is regressed on
-    the features by least angle regression with the lasso's rule, up to `num_nonzero` of them.
+    The targets v_i are the first non-trivial solutions of L v = λ Δ v, of unit length. Each is
+    regressed on the features by least angle regression with the lasso's rule, up to `num_nonzero`
+    features.
 
     **Arguments**
 
     - `x`: `(n, p)`, n ≥ 4.
-    - `num_clusters`: static, how many eigenvectors; at most n − 1.
-    - `num_nonzero`: static, how many features each regression may use: as many as one means to
-      select; 50 by default. The others score 0.
+    - `num_clusters`: static, the number of eigenvectors; at most n − 1.
+    - `num_nonzero`: static, the number of features that each regression may use, by default 50; use
+      the number that you want to select. The other features score 0.
     - `graph`, `num_neighbors`, `mask`: as in `laplacian_score`.
 
     **Returns** `(p,)`, nonnegative.
 
     **Numerics** as in `surrogates.linear.lars`: constant features and later duplicates score 0.
     Features are not scaled: standardise those of different units. NaN in a sample present makes all
-    NaN.
+    scores NaN.
 
-    **Derivatives** none: constants.
+    **Derivatives** none: the scores are constants.
 
-    **Cost** O(n² p + n³), and O(np) for each feature that enters a model.
+    **Cost** O(n² p + n³), and O(np) for each feature that enters a regression.
 
     **Reference** Cai, Zhang and He, *Unsupervised feature selection for multi-cluster data*, 2010;
-    SSFS, section 2.1 and appendix F.3 (absolute coefficients, which one implementation lacks).
+    SSFS, section 2.1 and appendix F.3 (absolute coefficients, which one implementation omits).
 
     >>> import jax, jax.numpy as jnp
     >>> x = jax.random.normal(jax.random.key(0), (40, 4)).at[:20, 2].add(8.0)
@@ -179,10 +181,9 @@ def mcfs_score(
     if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= number:
         expected = f"true for more than num_clusters = {number} samples"
         raise _checks.fail("mask", expected, int(jnp.sum(present)))
-    if num_nonzero is None:
-        num_nonzero = _FEATURES_IN_MODEL
-    num_nonzero = _checks.integer(num_nonzero, "num_nonzero", low=1)
-    return _mcfs_score(lax.stop_gradient(x), present, number, num_nonzero, graph, k)
+    nonzero = _FEATURES_IN_MODEL if num_nonzero is None else num_nonzero
+    nonzero = _checks.integer(nonzero, "num_nonzero", low=1)
+    return _mcfs_score(lax.stop_gradient(x), present, number, nonzero, graph, k)
 
 
 def _arguments(x, graph: str, num_neighbors: int | None, mask, least: int):
@@ -191,19 +192,19 @@ def _arguments(x, graph: str, num_neighbors: int | None, mask, least: int):
     if n < least or x.shape[1] < 1:
         expected = f"(n, p) with n ≥ {least} samples and p ≥ 1 features"
         raise _checks.fail("x", expected, f"{x.shape}")
-    _checks.option(graph, "graph", _GRAPHS)
-    k = min(_NEIGHBORS[graph], n - 2) if num_neighbors is None else num_neighbors
-    k = _checks.integer(k, "num_neighbors", low=1, high=n - _least(graph, 0))
+    _checks.option(graph, "graph", tuple(NEIGHBORS))
+    k = min(NEIGHBORS[graph], n - 2) if num_neighbors is None else num_neighbors
+    k = _checks.integer(k, "num_neighbors", low=1, high=n - min_samples(graph, 0))
     present = presence(mask, n)
     if mask is not None and not _checks.is_traced(present):
-        there, least = int(jnp.sum(present)), _least(graph, k)
+        there, least = int(jnp.sum(present)), min_samples(graph, k)
         if there < least:
             raise _checks.fail("mask", f"true for at least {least} samples", there)
     return x, present, graph, k
 
 
-def _least(graph: str, k: int) -> int:
-    """So many samples must be present: adaptive weights look at one neighbour more."""
+def min_samples(graph: str, k: int) -> int:
+    """Number of samples needed for k neighbours: adaptive weights use one neighbour more."""
     return k + 1 if graph == "heat" else k + 2
 
 
@@ -214,22 +215,22 @@ def _affinity(
         return self_tuning_affinity(squared_distances(x, mask=present), k, mask=present)
     near = nearest_neighbors(x, k + 1, mask=present)
     w = knn_adjacency(near.indices[:, :k], adaptive_weights(near.squared_distances))
-    return jnp.where(jnp.sum(present) >= _least(graph, k), w, jnp.nan)
+    return jnp.where(jnp.sum(present) >= min_samples(graph, k), w, jnp.nan)
 
 
 class _OnGraph(NamedTuple):
-    """Features on the graph of their samples, those absent being 0."""
+    """Features on the graph of the samples; absent samples are 0."""
 
     w: Float[Array, "n n"]
     degree: Float[Array, "n 1"]
-    away: Float[Array, "n p"]  # f̃, less the mean weighted by the degrees
+    away: Float[Array, "n p"]  # f̃, minus the mean weighted by the degrees
     mean: Float[Array, "p"]
     spread: Float[Array, "p"]  # f̃ᵀΔf̃
     constant: Bool[Array, "p"]
     known: Bool[Array, ""]
 
     def scores(self, score: Float[Array, "p"]) -> Float[Array, "p"]:
-        """0 for a constant, NaN for all where the graph is not known."""
+        """Scores with 0 for constant features, and NaN for all if the graph is unknown."""
         return jnp.where(self.known, jnp.where(self.constant, 0, score), jnp.nan)
 
 
@@ -240,18 +241,12 @@ def _on_graph(x, present, graph: str, k: int) -> _OnGraph:
     degree = jnp.sum(w, axis=1)[:, None]
     known = jnp.all(squarable(x)) & jnp.all(jnp.isfinite(degree))
     away, mean = x, jnp.zeros_like(x[0])
-    for _ in range(2):  # once leaves the rounding of a large mean
+    for _ in range(2):  # the second pass removes the rounding of a large mean
         shift = jnp.sum(degree * away, axis=0) / jnp.sum(degree)
         away, mean = away - shift[None], mean + shift
     spread = jnp.sum(degree * away**2, axis=0)
     constant = ~varied(x, present) | (spread == 0)
     return _OnGraph(w, degree, away, mean, spread, constant, known)
-
-
-@functools.partial(jax.jit, static_argnames=("graph", "k"))
-def _laplacian_score(x, present, graph: str, k: int) -> Float[Array, "p"]:
-    g = _on_graph(x, present, graph, k)
-    return g.scores(1 - 0.5 * safe_divide(dirichlet_energies(g.away, g.w), g.spread))
 
 
 @functools.partial(jax.jit, static_argnames=("ranking", "power", "graph", "k"))
@@ -260,15 +255,14 @@ def _spec_score(x, present, ranking: str, power: int, graph: str, k: int) -> Flo
     norm = g.spread
     if ranking == "phi1":
         norm = norm + jnp.sum(g.degree) * g.mean**2
-    # 𝓛 Δ^½ kills constants: Δ^½ f̃ serves for Δ^½ f. The energy is u_aᵀ u_b or u_aᵀ 𝓛 u_a with
-    # u_a = 𝓛^a Δ^½ f̃, so half the powers are enough.
-    u = safe_sqrt(g.degree) * g.away
-    matrix = laplacian(g.w, "symmetric")
-    for _ in range(power // 2):
-        u = matmul(matrix, u)
     if power == 1:
         energy = dirichlet_energies(g.away, g.w)
     else:
+        # 𝓛 Δ^½ removes constants, so Δ^½ f̃ can replace Δ^½ f. The energy is u_aᵀ u_a or u_aᵀ 𝓛 u_a
+        # with u_a = 𝓛^a Δ^½ f̃, so half the powers are enough.
+        u, matrix = safe_sqrt(g.degree) * g.away, laplacian(g.w, "symmetric")
+        for _ in range(power // 2):
+            u = matmul(matrix, u)
         energy = jnp.sum(u * (matmul(matrix, u) if power % 2 else u), axis=0)
     return g.scores(1 - safe_divide(energy, norm) / 2**power)
 

@@ -1,13 +1,19 @@
-"""Features and a differentiable k-NN graph of the samples, learnt together."""
+"""Unsupervised selection of features together with a differentiable k-NN graph of the samples."""
 
-from jaxfs.methods.dirichlet._fit import DirichletResult, FeatureGates, fit_dirichlet_selector
+from jaxfs.methods.dirichlet._fit import (
+    Coverage,
+    DirichletResult,
+    Energy,
+    Network,
+    fit_dirichlet_selector,
+)
 from jaxfs.methods.dirichlet._network import (
     DirichletSelector,
     KNNGraph,
     KNNGraphLearner,
     UniqueFeatureSelector,
 )
-from jaxfs.methods.dirichlet._options import Coverage, Energy, Network
+from jaxfs.methods.dirichlet._training import FeatureGates
 
 __all__ = [
     "Coverage",

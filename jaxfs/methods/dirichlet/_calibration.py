@@ -1,8 +1,15 @@
-"""Gates calibrated by decoys: which features have structure, and which of them to choose.
+"""Which features have structure, by energies calibrated against decoys, and which cover them.
 
-E_f below is the energy of `_dirichlet_graph`, of feature f on the graph of features behind gates z.
+A decoy is a Gaussian column in the place of a feature. E_f is the energy of `_training`, of feature
+f on the graph of features with gates z. The selected features cover the relevant ones:
+
+    coverage(S) = Σ_j w_j max_{i ∈ S} |corr(x_i, x_j)|
+
+is monotone and submodular, so that the greedy choice of m features has at least 1 − 1/e of the
+largest coverage (Nemhauser, Wolsey and Fisher 1978).
 """
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -10,218 +17,300 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, safe_divide, unit_columns
+from jaxfs._numerics import matmul, smallest, standard_columns, unit_columns
+from jaxfs.methods.dirichlet import _training
 from jaxfs.methods.dirichlet._training import (
     Batch,
-    Objective,
-    Options,
-    Settings,
-    candidates,
+    Chosen,
+    Descent,
+    Steps,
+    Task,
+    Training,
+    TrainingPlan,
     draw_batch,
     energies,
-    energies_among,
-    temperature,
 )
 from jaxfs.transport._gates import gates
 
-#: A feature is relevant from so many deviations of decoys below their log-energy on, and fully so
-#: when its own is lower by CLEAR than that.
+#: A feature is relevant if its log-energy is this many standard deviations of decoys below theirs,
+#: and fully relevant if it is lower by CLEAR than that.
 DEVIATIONS, CLEAR = 3.0, 0.25
-#: From so many deviations on, values count as that far away.
+#: Number of standard deviations at which values are clipped.
 FAR = 3.0
-#: Added to energies before their logarithm: smoother than that is smooth enough.
+#: Constant added to energies before the logarithm, so that very smooth features count as equal.
 TINY = 0.0025
-#: The noise on the gates while relevance is explored, and while the features are chosen.
-EXPLORING, CHOOSING = 2.0, 0.1
-#: Exploration ends warmer, in multiples of the last temperature: hard gates explore nothing.
+#: Scale of the noise on the gates during exploration.
+EXPLORING = 2.0
+#: Factor of the last temperature during exploration: gates that are hard explore nothing.
 WARMER = 4.0
-#: A residual below this share counts as explained.
-_EXPLAINED = 1e-3
-
-
-# ---- Which features have structure: energies against decoys -------------------------------------
-
-
-def decoys(key, present: Bool[Array, "n"], d: int, dtype) -> Float[Array, "n d"]:
-    """Gaussian columns of mean 0 and variance 1; padding does not change them."""
-    g = jax.random.normal(key, (present.size, d), dtype)
-    place = jnp.maximum(jnp.cumsum(present) - 1, 0)
-    return standardized(g[place], present)
-
-
-def standardized(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Array, "n d"]:
-    """Columns of mean 0 and variance 1 over the samples present; constant ones are 0."""
-    root = jnp.sqrt(jnp.sum(present).astype(x.dtype))
-    return jnp.where(present[:, None], root * unit_columns(x, present), 0)
+#: Number of decoys in the places of chosen features.
+TRIALS = 16
+#: Maximum number of samples for correlations.
+CORRELATED = 1024
+#: Weights in the coverage of features that are not relevant: promising ones, and any. Where no
+#: relevant feature is left uncovered, the others are covered.
+PROMISING, ANY = 1e-3, 1e-6
+#: Number of features whose gains are computed together.
+_TOGETHER = 32
 
 
 def moderated(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Array, "n d"]:
-    """Standardised once more with values beyond FAR deviations brought there.
+    """Standardised columns, clipped at FAR standard deviations and standardised again.
 
-    A feature that is nearly constant has rare values many deviations away (the outer pixels of
-    images), and its few samples would rule distances and gradients.
+    A feature that is nearly constant has rare values many standard deviations away (the outer
+    pixels of images). Without clipping, these few samples would dominate distances and gradients.
     """
-    return standardized(jnp.clip(standardized(x, present), -FAR, FAR), present)
+    return standard_columns(jnp.clip(standard_columns(x, present), -FAR, FAR), present)
 
 
-def calibrated_loss(x, decoy, present, varied, settings: Settings, options: Options) -> Objective:
-    """Σ_f z_f c_f / m with c_f = log E_f(x; z) − log E_f(decoys; z): 0 for noise, in or out.
+def _decoys(key, present: Bool[Array, "n"], d: int, dtype) -> Float[Array, "n d"]:
+    """Gaussian columns of mean 0 and variance 1; padding does not change them."""
+    g = jax.random.normal(key, (present.size, d), dtype)
+    place = jnp.maximum(jnp.cumsum(present) - 1, 0)
+    return standard_columns(g[place], present)
 
-    A feature inside lowers its own energy, whatever it is; so does a decoy with the same gate. The
-    c_f are constants to differentiation: the graph is the minimum of its own problem (eq. 5), about
-    which energies move little with it.
+
+# ---- Exploration: which features have structure -------------------------------------------------
+
+
+class Explored(NamedTuple):
+    """The exploration of all restarts, the mean c_f that each found, and two scores of features."""
+
+    training: Training
+    values: Float[Array, "restarts"]
+    relevance: Float[Array, "d"]
+    promise: Float[Array, "d"]
+
+
+def explore(task: Task, steps: Steps) -> Explored:
+    """Train gates to find features with structure, then judge all features."""
+    return _judge(task, _training.train(_exploration, (task,), steps))
+
+
+def stage_keys(task: Task) -> tuple[Array, Array, Array]:
+    """Four keys, and those of the restarts for exploration and for the choice."""
+    restarts = task.plan.num_restarts
+    keys = jax.random.split(task.key, 4 + 2 * restarts)
+    return keys[:4], keys[4 : 4 + restarts], keys[4 + restarts :]
+
+
+def exploration_steps(plan: TrainingPlan) -> int:
+    """Number of steps that explore: all for the coverage, half for the energy."""
+    return plan.num_steps if plan.objective == "coverage" else plan.num_steps // 2
+
+
+def _exploration(task: Task) -> Descent:
+    """Minimise Σ_f z_f c_f / m with c_f = log E_f(x; z) − log E_f(decoys; z).
+
+    c_f is 0 for noise, selected or not: a selected feature lowers its own energy, and so does a
+    decoy with the same gate. The c_f are constants for differentiation: the graph is the minimum of
+    its own problem (eq. 5), about which energies hardly change with it.
     """
-    m, d = settings.num_features, x.shape[1]
+    _, x, present, varied, plan = task
+    (_, decoy_key, _, _), restarts, _ = stage_keys(task)
+    m, d = plan.num_features, x.shape[1]
+    decoy = _decoys(decoy_key, present, d, x.dtype)
 
     def loss(logits, _, key, progress):
         noise, part, order = jax.random.split(key, 3)
         noisy = logits + EXPLORING * jax.random.gumbel(noise, logits.shape, logits.dtype)
-        z = gates(noisy, m, temperature(options, progress, WARMER), varied)
+        z = gates(noisy, m, plan.temperature(progress, WARMER), varied)
         fixed = lax.stop_gradient(z)
-        batch = draw_batch(part, present, settings, x.dtype)
-        # Every step has other decoys for a feature, or it would be judged by the luck of one.
+        batch = draw_batch(part, present, plan, x.dtype)
+        # Each step compares a feature with another decoy, to average over decoys.
         place = jax.random.permutation(order, d)
-        ours = energies(x, fixed, batch, settings, options.gamma)
-        theirs = energies(decoy, fixed[place], batch, settings, options.gamma)[jnp.argsort(place)]
+        ours = energies(x, fixed, batch, plan)
+        theirs = energies(decoy, fixed[place], batch, plan)[jnp.argsort(place)]
         c = jnp.log(ours + TINY) - jnp.log(theirs + TINY)
         c = lax.stop_gradient(jnp.where(varied, c, 0))
         return jnp.sum(z * c) / m
 
-    return Objective(loss)
+    start = jnp.zeros((plan.num_restarts, d), x.dtype)
+    optimizer = plan.gradient_transformation()
+    return Descent(optimizer, restarts, start, exploration_steps(plan), loss)
 
 
-class Judgement(NamedTuple):
-    """c_f of every feature on a graph of some of them, and how far noise in its place strays."""
+class _Judgement(NamedTuple):
+    """c_f of every feature on a graph, and the standard deviation of c for noise in its place."""
 
     c: Float[Array, "d"]
     deviation: Float[Array, "d"]
 
+    def relevance(self) -> Float[Array, "d"]:
+        """1 for features clearly smoother than decoys, 0 for those that decoys match by chance."""
+        return jnp.clip((-self.c - DEVIATIONS * self.deviation) / CLEAR, 0, 1)
 
-def judged(
-    x,
-    decoy: Float[Array, "n t"],
-    features: Int[Array, "m"],
-    batch: Batch,
-    settings: Settings,
-    gamma,
-) -> Judgement:
-    """log E_f on the graph of some features, each against decoys in its own place.
+    def promise(self) -> Float[Array, "d"]:
+        """1 where relevance begins, 0 for features as rough as decoys."""
+        return jnp.clip(-self.c / (DEVIATIONS * self.deviation), 0, 1)
 
-    A feature outside has E_f = 1 if it is noise. For one inside, decoys take its place beside the
-    others: noise among structured features is smoother than noise among noise. Of many features a
-    few are replaced, and their mean stands for all.
+
+@jax.jit
+def _judge(task: Task, explored: Training) -> Explored:
+    _, x, present, varied, plan = task
+    (batch_key, _, decoy_key, _), _, _ = stage_keys(task)
+    judge = larger(plan, x.shape[0])
+    batch = draw_batch(batch_key, present, judge, x.dtype)
+    trials = _decoys(decoy_key, present, TRIALS, x.dtype)
+
+    def calibrated(logits):
+        features = lax.top_k(jnp.where(varied, logits, -jnp.inf), plan.num_features)[1]
+        judgement = _judged(x, trials, features, batch, judge)
+        return jnp.mean(judgement.c[features]), judgement
+
+    values, judgements = lax.map(calibrated, explored.parameters)
+    best = jnp.argmin(jnp.where(explored.failed_at < 0, values, jnp.inf))
+    found = jax.tree.map(lambda a: a[best], judgements)
+    # Features that are smooth on the graph of all features have structure, explored or not.
+    alike = _judged_alike(x, trials, varied, batch, judge)
+    relevance = jnp.where(varied, jnp.maximum(found.relevance(), alike.relevance()), 0)
+    # Data in which nothing is smoother than noise have no structure to prefer.
+    relevance = jnp.where(jnp.any(relevance > 0), relevance, varied.astype(x.dtype))
+    promise = jnp.where(varied, jnp.maximum(found.promise(), alike.promise()), 0)
+    return Explored(explored, values, relevance, promise)
+
+
+def larger(plan: TrainingPlan, n: int) -> TrainingPlan:
+    """The plan with four times as many samples, for judging, which happens once."""
+    batch_size, num_anchors = min(n, 4 * plan.batch_size), min(n, 4 * plan.num_anchors)
+    return dataclasses.replace(plan, batch_size=batch_size, num_anchors=num_anchors)
+
+
+def _judged(
+    x, decoy: Float[Array, "n t"], features: Int[Array, "m"], batch: Batch, plan: TrainingPlan
+) -> _Judgement:
+    """log E_f on the graph of some features, each relative to decoys in its own place.
+
+    A feature outside the graph has E_f = 1 if it is noise. For a feature inside, decoys replace it
+    and the other features stay: noise among structured features is smoother than noise among noise.
+    If there are many features, only a few are replaced, and the mean of these serves for all.
     """
     m, t = features.size, decoy.shape[1]
     inside = x[:, features]
 
-    def log_energies(x, z):
-        return jnp.log(energies(x, z, batch, settings, gamma) + TINY)
-
     def reference(i):
         replaced = jnp.where(jnp.arange(m)[None] == i % m, decoy[:, i][:, None], inside)
-        return log_energies(replaced, jnp.ones(m, x.dtype))[i % m]
+        return _log_energies(replaced, jnp.ones(m, x.dtype), batch, plan)[i % m]
 
     trials = lax.map(reference, jnp.arange(t))
     own = jnp.arange(m)[:, None] == (jnp.arange(t) % m)[None]
     own = jnp.where((2 * m <= t) & jnp.ones_like(own), own, True)
     theirs = jnp.mean(jnp.broadcast_to(trials[None], own.shape), axis=1, where=own)
     z = jnp.zeros(x.shape[1] + t, x.dtype).at[features].set(1)
-    both = log_energies(jnp.concat([x, decoy], axis=1), z)
+    both = _log_energies(jnp.concat([x, decoy], axis=1), z, batch, plan)
     c, outside = both[: x.shape[1]], both[x.shape[1] :]
     stray = jnp.full_like(c, _deviation(outside, batch)).at[features].set(_deviation(trials, batch))
-    return Judgement(c.at[features].add(-theirs), stray)
+    return _Judgement(c.at[features].add(-theirs), stray)
 
 
-def judged_alike(
-    x, decoy: Float[Array, "n t"], varied: Bool[Array, "d"], batch: Batch, settings: Settings, gamma
-) -> Judgement:
-    """The same on the graph of all features alike, against one decoy more among them."""
+def _judged_alike(
+    x, decoy: Float[Array, "n t"], varied: Bool[Array, "d"], batch: Batch, plan: TrainingPlan
+) -> _Judgement:
+    """log E_f on the graph of all features with equal gates, relative to an additional decoy."""
     number = jnp.maximum(jnp.sum(varied), 1).astype(x.dtype)
-    share = settings.num_features / number
+    share = plan.num_features / number
     z = jnp.append(jnp.where(varied, share, 0), share)
 
     def reference(column):
-        both = jnp.concat([x, column[:, None]], axis=1)
-        return jnp.log(energies(both, z, batch, settings, gamma)[-1] + TINY)
+        return _log_energies(jnp.concat([x, column[:, None]], axis=1), z, batch, plan)[-1]
 
     trials = lax.map(reference, decoy.T)
-    ours = jnp.log(energies(x, z[:-1], batch, settings, gamma) + TINY)
-    return Judgement(ours - jnp.mean(trials), jnp.full_like(ours, _deviation(trials, batch)))
+    ours = _log_energies(x, z[:-1], batch, plan)
+    return _Judgement(ours - jnp.mean(trials), jnp.full_like(ours, _deviation(trials, batch)))
 
 
-def relevance(judgement: Judgement) -> Float[Array, "d"]:
-    """1 for features clearly smoother than decoys, 0 for those that decoys match by chance."""
-    return jnp.clip((-judgement.c - DEVIATIONS * judgement.deviation) / CLEAR, 0, 1)
-
-
-def promise(judgement: Judgement) -> Float[Array, "d"]:
-    """1 from where features begin to be relevant on, 0 for those as rough as decoys."""
-    return jnp.clip(-judgement.c / (DEVIATIONS * judgement.deviation), 0, 1)
+def _log_energies(x, z, batch: Batch, plan: TrainingPlan) -> Float[Array, "d"]:
+    return jnp.log(energies(x, z, batch, plan) + TINY)
 
 
 def _deviation(log_energies: Float[Array, "t"], batch: Batch) -> Float[Array, ""]:
-    """Of decoys; not below that of a mean over the rows, lest few decoys that agree by chance."""
+    """Standard deviation of decoys, at least that of a mean over the rows.
+
+    Without this bound, a few decoys that agree by chance would give a deviation near 0.
+    """
     return jnp.maximum(jnp.std(log_energies), lax.rsqrt(jnp.sum(batch.in_rows)))
 
 
-# ---- Which features to choose: those on whose graph all that is relevant is smooth --------------
+# ---- Coverage: which features to choose ---------------------------------------------------------
 
 
-def covering(e: Float[Array, "d"], worth: Float[Array, "d"]) -> Float[Array, ""]:
-    """The energy of all features that are relevant, Σ_f w_f E_f / Σ_f w_f."""
-    return safe_divide(jnp.sum(worth * e), jnp.sum(worth))
+def fit_cover(task: Task, steps: Steps) -> Chosen:
+    """Explore which features have structure, then choose features that cover them."""
+    return _choose_cover(task, explore(task, steps))
 
 
-def covering_loss(x, present, varied, worth, settings: Settings, options: Options) -> Objective:
-    """`covering` on the graph of the gates, which take part through it alone.
+@jax.jit
+def _choose_cover(task: Task, explored: Explored) -> Chosen:
+    training, values, relevance, promise = explored
+    varied, m = task.varied, task.plan.num_features
+    units = unit_columns(*sampled(task, CORRELATED))
+    weights = jnp.where(varied, relevance + PROMISING * promise + ANY, 0)
+    order = cover(units, weights, varied, m)
+    logits = relevance.at[order].set(jnp.linspace(3, 2, m, dtype=relevance.dtype))
+    logits = jnp.where(varied, logits, -jnp.inf)
+    return Chosen(logits, relevance, training.history, values, training.failed_at)
 
-    A batch and its candidates may be kept for some steps, in which the gates move little.
+
+def sampled(task: Task, number: int) -> tuple[Float[Array, "r d"], Bool[Array, "r"]]:
+    """At most `number` samples, 0 for padding, and which of them are present."""
+    key = stage_keys(task)[0][3]
+    rows, there = _training.draw(key, task.present, number, task.x.dtype)
+    return jnp.where(there[:, None], task.x[rows], 0), there
+
+
+def cover(
+    units: Float[Array, "n d"], weights: Float[Array, "d"], allowed: Bool[Array, "d"], m: int
+) -> Int[Array, "m"]:
+    """The greedy choice of m features with the largest coverage, in the order chosen.
+
+    **Arguments**
+
+    - `units`: columns of mean 0 and norm 1, or 0.
+    - `weights`: w ≥ 0, finite.
+    - `allowed`: false for features that are never chosen. If fewer than m are allowed, the last
+      places hold arbitrary features.
+
+    **Numerics** ties go to the lowest index, up to rounding.
+
+    **Cost** O(n d²) for the first feature. The gain of a feature only falls as others are chosen,
+    so that later features are searched among those with the largest last known gains (Minoux 1978):
+    about ten times the first in all, more where nothing is correlated, at worst m times.
     """
-
-    def opened(logits, key, progress):
-        noisy = logits + CHOOSING * jax.random.gumbel(key, logits.shape, logits.dtype)
-        return gates(noisy, settings.num_features, temperature(options, progress), varied)
-
-    def look(logits, key, progress):
-        noise, part = jax.random.split(key)
-        batch = draw_batch(part, present, settings, x.dtype)
-        z = opened(logits, noise, progress)
-        return batch, candidates(x, z, batch, settings.num_candidates)
-
-    def loss(logits, kept, key, progress):
-        noise, part = jax.random.split(key)
-        z = opened(logits, noise, progress)
-        if kept is None:
-            batch = draw_batch(part, present, settings, x.dtype)
-            return covering(energies(x, z, batch, settings, options.gamma), worth)
-        batch, near = kept
-        return covering(energies_among(x, z, batch, near, settings, options.gamma), worth)
-
-    return Objective(loss, look, settings.refresh_every)
-
-
-def linear_covering(x, varied, worth, m: int) -> Int[Array, "m"]:
-    """The greedy choice of features from which the relevant ones are best regressed.
-
-    Feature i lowers Σ_f w_f ‖r_f‖² by r_iᵀ K r_i / ‖r_i‖², K = Σ_f w_f r_f r_fᵀ, r the residuals on
-    those chosen. When nothing is left to explain, the others are explained once more.
-    """
-    full = jnp.sum(jnp.square(x), axis=0)
+    together = min(_TOGETHER, units.shape[1])
+    none = jnp.zeros_like(weights)
+    every = jnp.arange(weights.size)
+    gains = lax.map(lambda i: _gains(units, weights, none, i[None])[0], every, batch_size=together)
 
     def take(t, state):
-        residual, taken, order = state
-        left = varied & ~taken
-        norm = jnp.sum(jnp.square(residual), axis=0)
-        spent = ~jnp.any((worth > 0) & (norm > _EXPLAINED * full))
-        residual = jnp.where(spent, x, residual)
-        norm = jnp.where(spent, full, norm)
-        k = matmul(residual * worth[None], residual.T)
-        gain = jnp.sum(residual * matmul(k, residual), axis=0)
-        gain = safe_divide(gain, jnp.where(norm > _EXPLAINED * full, norm, 0))
-        i = jnp.argmax(jnp.where(left, gain, -1))
-        v = safe_divide(residual[:, i], jnp.broadcast_to(jnp.sqrt(norm[i]), residual[:, i].shape))
-        residual = residual - v[:, None] * matmul(v[None], residual)
-        return residual, taken.at[i].set(True), order.at[t].set(i)
+        covered, bounds, order = state
 
-    start = x, jnp.zeros_like(varied), jnp.zeros(m, int)
+        def stale(known):
+            bounds, fresh = known
+            best = jnp.argmax(bounds)
+            return ~fresh[best] & jnp.isfinite(bounds[best])  # else the loop would not end
+
+        def refresh(known):
+            bounds, fresh = known
+            ranked = smallest(jnp.where(fresh, jnp.inf, -bounds), together)[1]
+            ranked = jnp.where(ranked < 0, weights.size, ranked)  # out of range: dropped
+            gains = _gains(units, weights, covered, ranked)
+            bounds = bounds.at[ranked].set(gains, mode="drop")
+            return bounds, fresh.at[ranked].set(True, mode="drop")
+
+        bounds, _ = lax.while_loop(stale, refresh, (bounds, jnp.zeros_like(allowed)))
+        i = jnp.argmax(bounds).astype(jnp.int32)
+        covered = jnp.maximum(covered, _correlations(units, i[None])[0])
+        return covered, bounds.at[i].set(-jnp.inf), order.at[t].set(i)
+
+    start = none, jnp.where(allowed, gains, -jnp.inf), jnp.zeros(m, jnp.int32)
     return lax.fori_loop(0, m, take, start)[2]
+
+
+def _correlations(units: Float[Array, "n d"], i: Int[Array, "b"]) -> Float[Array, "b d"]:
+    return jnp.abs(matmul(jnp.take(units, i, axis=1, mode="clip").T, units))
+
+
+def _gains(units, weights, covered, i: Int[Array, "b"]) -> Float[Array, "b"]:
+    """The increase of the coverage by each of some features."""
+    more = jnp.maximum(_correlations(units, i) - covered[None], 0)
+    return matmul(more, weights)

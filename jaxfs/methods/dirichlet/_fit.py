@@ -1,13 +1,12 @@
-"""Features and a k-NN graph of the samples learnt together, by the Dirichlet energy.
+"""Unsupervised selection of features with a k-NN graph of the samples, by the Dirichlet energy.
 
-`fit_dirichlet_selector` trains the paper's network (`_dirichlet_network`), or gates in its place
-(`_dirichlet`), which tell features with structure, and covers those (`_coverage`).
+`fit_dirichlet_selector` trains gates that find the features with structure (`_calibration`) and
+chooses by coverage or by the energy (`_energy`), or it trains the paper's network (`_network`).
 """
 
-import functools
+import dataclasses
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -15,62 +14,118 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import varied
+from jaxfs._checks import plain, presence, settle, variant
+from jaxfs._numerics import nan_unless, standard_columns, varied
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
-from jaxfs.methods.dirichlet._calibration import moderated, standardized
-from jaxfs.methods.dirichlet._exploration import Chosen, fit_cover, fit_gates
-from jaxfs.methods.dirichlet._network import DirichletSelector as DirichletSelector
-from jaxfs.methods.dirichlet._network import KNNGraph as KNNGraph
-from jaxfs.methods.dirichlet._network import KNNGraphLearner as KNNGraphLearner
-from jaxfs.methods.dirichlet._network import UniqueFeatureSelector as UniqueFeatureSelector
-from jaxfs.methods.dirichlet._network import fit_network
-from jaxfs.methods.dirichlet._options import Coverage as Coverage
-from jaxfs.methods.dirichlet._options import Energy as Energy
-from jaxfs.methods.dirichlet._options import Network as Network
-from jaxfs.methods.dirichlet._options import check_arguments
-from jaxfs.methods.dirichlet._training import Options, Settings, Steps, Task, at_once
-from jaxfs.transport._gates import gates
+from jaxfs.methods.dirichlet._calibration import fit_cover, moderated
+from jaxfs.methods.dirichlet._energy import fit_energy
+from jaxfs.methods.dirichlet._network import KNNGraph, UniqueFeatureSelector, fit_network
+from jaxfs.methods.dirichlet._training import (
+    Chosen,
+    FeatureGates,
+    Steps,
+    Task,
+    TrainingPlan,
+    at_once,
+)
+
+_TEMPERATURE, _NUM_ANCHORS = (1.0, 0.05), 1024
 
 
-class FeatureGates(eqx.Module):
-    """One gate a feature, m of them open: gates(s) = σ((s − τ) / T) of sum m."""
+class _Checked:
+    """A frozen record that checks its fields, and stores equal values in one form."""
 
-    logits: Float[Array, "d"]
-    num_features: int = eqx.field(static=True)
-
-    def __check_init__(self):
-        _checks.integer(self.num_features, "num_features", low=1)
-
-    def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d"]:
-        logits = self.logits
-        if key is not None:
-            logits = logits + jax.random.gumbel(key, logits.shape, logits.dtype)
-        return gates(logits, self.num_features, temperature, jnp.isfinite(logits))
-
-    def indices(self) -> Int[Array, "m"]:
-        """The open ones, the widest first."""
-        return lax.top_k(self.logits, self.num_features)[1].astype(jnp.int32)
+    def __post_init__(self):
+        for name, value in list(vars(self).items()):
+            if name == "gamma":
+                value = plain(_checks.number(value, name, low=0, scalar=True))
+            elif name == "unique":
+                value = _checks.flag(value, name)
+            elif value is not None or name != "batch_size":
+                value = _checks.integer(value, name, low=1)
+            settle(self, **{name: value})
 
 
-# ---- Training -----------------------------------------------------------------------------------
+@dataclasses.dataclass(frozen=True)
+class Coverage(_Checked):
+    """Objective of `fit_dirichlet_selector`: features to which the relevant ones are correlated.
+
+    **Arguments**
+
+    - `gamma`: γ ≥ 0 of `soft_knn`. May be traced, and must then be positive. 0 chooses neighbours
+      exactly: their weights are continuous and almost everywhere differentiable.
+    - `batch_size`: number of samples, drawn at random, whose neighbours a step searches; static.
+      The default is at most 256, and fewer for very many features.
+
+    Equal records are the same option and have equal hashes.
+
+    >>> Coverage(gamma=0.1)
+    Coverage(gamma=0.1, batch_size=None)
+    """
+
+    gamma: Scalar = 0.0
+    batch_size: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Energy(_Checked):
+    """Objective of `fit_dirichlet_selector`: features on whose graph the relevant ones are smooth.
+
+    **Arguments**
+
+    - `gamma`, `batch_size`: as in `Coverage`.
+    - `refresh_every`: number of steps for which the samples of a step and their candidates are
+      kept while features are chosen; neighbours are searched among those only. Static. The
+      exploration before does not keep them, because its noise on the gates is too large.
+    """
+
+    gamma: Scalar = 0.0
+    batch_size: int | None = None
+    refresh_every: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Network(_Checked):
+    """Objective of `fit_dirichlet_selector`: the paper's network, `DirichletSelector`.
+
+    **Arguments**
+
+    - `gamma`: as in `Coverage`.
+    - `unique`: whether the selected features are made distinct; static.
+    - `refresh_every`: number of steps for which the samples of a step and their candidates are
+      kept; static.
+    """
+
+    gamma: Scalar = 0.01
+    unique: bool = True
+    refresh_every: int = 1
+
+
+#: The objectives by name.
+OBJECTIVES = {"coverage": Coverage, "energy": Energy, "network": Network}
+_LEARNING_RATES = {"coverage": 0.1, "energy": 0.1, "network": 0.05}
+_FITS = {"coverage": fit_cover, "energy": fit_energy, "network": fit_network}
 
 
 class DirichletResult(NamedTuple):
-    """What `fit_dirichlet_selector` found.
+    """The features that `fit_dirichlet_selector` selected, and how it found them.
 
-    `selector`: the trained `FeatureGates` ("coverage": gates open for those chosen, untrained), or
-    `UniqueFeatureSelector`. `indices (m,)`: the features chosen, distinct, in the order chosen
-    ("network": in no order, and distinct if `unique`); −1 for data with NaN, and where there are
-    too few that vary. `graph`: the k-NN graph of the samples in those features, `(n, k)`.
-    `energies (d,)`: of every feature on that graph, 1 for one that knows nothing of it.
-    `relevance (d,)`: in [0, 1], 0 for a feature no smoother than noise ("network": 1 for those that
-    vary). `varied (d,)`: false for constant features, which are left out. `energy_history
-    (restarts, steps)`: the loss. `restart_energies (restarts,)`: the mean c_f of the features that
-    each restart explored; "network": the energy of those that it chose, and "energy",
-    `(restarts + 1,)`: last that of the features they started from. The smallest won.
-    `failed_at (restarts,)`: the step at which the loss was not finite, where that restart stopped;
-    −1 if it always was.
+    - `selector`: the trained `FeatureGates` ("coverage": untrained gates, open for the selected
+      features), or `UniqueFeatureSelector`.
+    - `indices (m,)`: the selected features, distinct, in the order selected ("network": in no
+      order, and distinct if `unique`); −1 for data with NaN, or if too few features vary.
+    - `graph`: the k-NN graph of the samples in those features, `(n, k)`.
+    - `energies (d,)`: energies of all features on that graph; 1 for an independent feature.
+    - `relevance (d,)`: in [0, 1], 0 for a feature no smoother than noise ("network": 1 for features
+      that vary).
+    - `varied (d,)`: false for constant features, which are never selected.
+    - `energy_history (restarts, steps)`: the loss.
+    - `restart_energies (restarts,)`: the mean c_f of the features that each restart explored. For
+      "network" it is the energy of the features that it selected, and for "energy" too, with the
+      features from which training starts as a last entry, `(restarts + 1,)`. The smallest wins.
+    - `failed_at (restarts,)`: the step at which the loss was not finite and the restart stopped; −1
+      if it was always finite.
     """
 
     selector: Any
@@ -94,69 +149,71 @@ def fit_dirichlet_selector(
     num_steps: int = 400,
     learning_rate: Scalar | None = None,
     optimizer: optax.GradientTransformation | None = None,
-    temperature: tuple[Scalar, Scalar] = (1.0, 0.05),
+    temperature: tuple[Scalar, Scalar] = _TEMPERATURE,
     num_restarts: int = 4,
     mask: ArrayLike | None = None,
     num_candidates: int | None = None,
-    num_anchors: int = 1024,
+    num_anchors: int = _NUM_ANCHORS,
 ) -> DirichletResult:
-    """Choose features without labels: those with structure, by a k-NN graph that is learnt.
+    """Select features with structure, without labels, by learning a k-NN graph of the samples.
 
-    Every feature has a gate z_f, m of them open, and the graph has the distances
-    Σ_f z_f (x_if − x_jf)². Training explores which features have structure, by
-    c_f = log E_f − log E_f(decoy), energies relative to Gaussian columns behind the same gates; the
-    loss is Σ_f z_f c_f / m. The relevance w_f in [0, 1] is clip((−c_f − 3σ) / 0.25, 0, 1), σ the
-    deviation of decoys, on the graph of the best features explored, with decoys in the places of
-    those, or on the graph of all features alike, whichever is larger. Then the `objective` chooses:
+    Every feature has a gate z_f, m of them are open, and the graph has the distances
+    Σ_f z_f (x_if − x_jf)². Training explores which features have structure. It compares energies
+    with those of Gaussian decoy columns behind the same gates, c_f = log E_f − log E_f(decoy), and
+    minimises Σ_f z_f c_f / m. The relevance w_f in [0, 1] is clip((−c_f − 3σ) / 0.25, 0, 1), where
+    σ is the standard deviation of decoys. It is computed on the graph of the best features
+    explored, with decoys in their places, and on the graph of all features with equal gates; the
+    larger value counts. Then the `objective` selects features:
 
-    "coverage": features to which the relevant ones are correlated, a greedy maximum of
-    Σ_j w_j max_{i chosen} |corr_ij|, over at most 1024 samples, drawn at random. Features that are
-    not relevant count as well, up to 0.001 by clip(−c_f / 3σ, 0, 1), and so come after. Whether
-    features belong together is judged by correlation alone; the graph is that of those chosen.
+    "coverage": features to which the relevant ones are correlated, by a greedy maximum of
+    Σ_j w_j max_{i selected} |corr_ij|, over at most 1024 random samples. Features that are not
+    relevant count up to 0.001, by clip(−c_f / 3σ, 0, 1), and so come last. Only correlation decides
+    which features belong together; the graph is that of the selected features.
 
-    "energy": half of the steps explore; the other half train gates so that all relevant
-    features are smooth on their graph. The loss is Σ_f w_f E_f / Σ_f w_f, and its derivative goes
-    through the graph. They start from a greedy choice by linear regression, itself a candidate.
+    "energy": half of the steps explore. The other half train gates so that all relevant features
+    are smooth on their graph. The loss is Σ_f w_f E_f / Σ_f w_f, differentiated through the graph.
+    Training starts from a greedy choice by linear regression, which is also a candidate.
 
-    "network": the paper's, `DirichletSelector`, in place of all that. A feature inside lowers its
-    own energy, so that training tends to keep the features it took first, and features that
-    resemble one another have low energies: `benchmarks/papers/dirichlet_toys.py` and
-    `dirichlet_downstream.py` compare.
+    "network": the paper's `DirichletSelector`, without relevance. A selected feature lowers its own
+    energy, so that training tends to keep the features it selected first, and features that
+    resemble each other have low energies: `benchmarks/papers/dirichlet_toys.py` and
+    `dirichlet_downstream.py` compare the objectives.
 
     **Arguments**
 
-    - `key`: of `jax.random`.
-    - `x`: `(n, d)`; features are given mean 0 and variance 1 first (unless for the network, with
-      values beyond three deviations brought there, lest rare ones rule the distances).
+    - `key`: a key of `jax.random`.
+    - `x`: `(n, d)`. Features are first scaled to mean 0 and variance 1. Except for the network,
+      values are clipped at three standard deviations so that outliers do not dominate the
+      distances.
     - `num_features`: m, in [1, d].
-    - `objective`: "coverage", "energy" or "network", or with the options that belong to it
-      `Coverage(…)`, `Energy(…)` or `Network(…)`.
+    - `objective`: "coverage", "energy" or "network", or `Coverage(…)`, `Energy(…)` or `Network(…)`
+      with the options of that objective.
     - `num_neighbors`: k, in [1, n − 2].
     - `num_steps`: number of steps of the optimiser.
-    - `learning_rate`: of Adam; by default 0.1 for gates, 0.05 for the network.
-    - `optimizer`: of Optax, in place of Adam and its `learning_rate`.
-    - `temperature`: of the gates or softmaxes, at the first and at the last step (exploration ends
-      at four times the last).
-    - `num_restarts`: runs from other keys, side by side.
+    - `learning_rate`: learning rate of Adam; by default 0.1 for gates, 0.05 for the network.
+    - `optimizer`: an Optax optimiser, in place of Adam and its `learning_rate`.
+    - `temperature`: temperatures of the gates or softmaxes at the first and the last step
+      (exploration ends at four times the last).
+    - `num_restarts`: number of runs with different keys, in one batch.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
     - `num_candidates`: number of nearest samples among which neighbours are chosen, by a soft
       choice (γ above 0) or from lists that are kept (`refresh_every` above 1); 32 by default. An
-      exact choice has no such list, and refuses the option.
-    - `num_anchors`: number of samples, drawn at random, among which a step looks for neighbours
-      (for the network: drawn samples look among themselves).
+      exact choice has no such list and refuses the option.
+    - `num_anchors`: number of random samples among which a step searches neighbours (for the
+      network: the random samples of a step search among each other).
 
-    All but `key`, `x`, `gamma`, `learning_rate`, `temperature` and `mask` are static.
+    All are static except `key`, `x`, `gamma`, `learning_rate`, `temperature` and `mask`.
 
     **Returns** `DirichletResult`.
 
-    **Numerics** constant features are never chosen. NaN among the samples present gives indices −1
-    and NaN. Duplicate samples are no trouble. Padding changes nothing but rounding.
+    **Numerics** constant features are never selected. NaN in the samples present gives indices −1
+    and NaN. Duplicate samples are allowed. Padding changes only rounding.
 
     **Derivatives** none: results are constants.
 
-    **Cost** a step of a restart O(b · a · d), b and a the batch and its anchors; the coverage some
-    ten times O(r d²), r ≤ 1024 samples, or the regressions O(m r² d), r ≤ 512; the final graph
-    O(n² m). Memory O(nd), and O(b k d) a restart.
+    **Cost** a step of a restart takes O(b · a · d), where b and a are the batch and its anchors.
+    The coverage takes about ten times O(r d²), r ≤ 1024 samples, or the regressions O(m r² d),
+    r ≤ 512; the final graph O(n² m). Memory O(nd), and O(b k d) for each restart.
 
     **Reference** *Dirichlet energy and k-NN by optimal transport* (Algorithm 1, eqs. 3–14). Gates,
     decoys and coverage are not in the paper.
@@ -168,78 +225,137 @@ def fit_dirichlet_selector(
     >>> sorted(found.indices.tolist())
     [1, 4]
     """
-    problem = check_arguments(
+    checked = training_plan(
         x,
         num_features,
+        mask,
         objective=objective,
         num_neighbors=num_neighbors,
         num_steps=num_steps,
         learning_rate=learning_rate,
+        num_restarts=num_restarts,
         optimizer=optimizer,
         temperature=temperature,
-        num_restarts=num_restarts,
-        mask=mask,
         num_candidates=num_candidates,
         num_anchors=num_anchors,
     )
     _checks.key(key)
-    return _fit(key, *problem, optimizer)
+    return _fit(key, *checked)
 
 
-@functools.partial(jax.jit, static_argnames=("settings", "optimizer"))
-def _fit(key, x, present, options: Options, settings: Settings, optimizer):
-    return fit_in_steps(key, x, present, options, settings, optimizer, at_once)
-
-
-def fit_in_steps(
-    key,
+def training_plan(
     x,
-    present,
-    options: Options,
-    settings: Settings,
-    optimizer: optax.GradientTransformation | None,
-    steps: Steps,
-) -> DirichletResult:
-    """The fit, its training run by `steps`: every part between is compiled separately."""
-    task, known = _prepared(key, x, present, options, settings)
-    fit = {"coverage": fit_cover, "energy": fit_gates, "network": fit_network}[settings.objective]
-    return _finished(task, known, fit(task, settings, optimizer, steps), settings)
+    num_features,
+    mask,
+    *,
+    objective,
+    num_neighbors,
+    num_steps,
+    learning_rate,
+    num_restarts,
+    optimizer=None,
+    temperature=_TEMPERATURE,
+    num_candidates=None,
+    num_anchors=_NUM_ANCHORS,
+) -> tuple[Array, Array, TrainingPlan]:
+    """Check the arguments of a fit; return the samples, which are present, and the options."""
+    x = _checks.real(x, "x", ndim=2)
+    n, d = x.shape
+    if n < 3 or d < 1:
+        raise _checks.fail("x", "(n, d) with n ≥ 3 samples and d ≥ 1 features", f"{x.shape}")
+    objective = variant(objective, "objective", OBJECTIVES)
+    kind = next(name for name, record in OBJECTIVES.items() if record is type(objective))
+    m = _checks.integer(num_features, "num_features", low=1, high=d)
+    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 2)
+    present = presence(mask, n)
+    if not _checks.is_traced(present) and int(jnp.sum(present)) < k + 2:
+        raise _checks.fail("mask", f"true for at least {k + 2} samples", int(jnp.sum(present)))
+    if not (optimizer is None or isinstance(optimizer, optax.GradientTransformation)):
+        raise _checks.fail("optimizer", "None or an optimiser of Optax", repr(optimizer))
+    _checks.only_if(optimizer is None, learning_rate, "learning_rate", "optimizer is None")
+    rate = _LEARNING_RATES[kind] if learning_rate is None else learning_rate
+    _checks.number(rate, "learning_rate", low=0, open_low=True, scalar=True)
+    first, last = temperature
+    for value in (first, last):
+        _checks.number(value, "temperature", low=0, open_low=True, scalar=True)
+    # How neighbours are searched.
+    exact = not _checks.is_traced(objective.gamma) and objective.gamma == 0
+    refresh_every = getattr(objective, "refresh_every", 1)
+    listed = not exact or refresh_every > 1
+    setting = "gamma is positive or refresh_every above 1"
+    _checks.only_if(listed, num_candidates, "num_candidates", setting)
+    candidates = max(32, k + 1) if num_candidates is None else num_candidates
+    candidates = _checks.integer(candidates, "num_candidates", low=k + 1)
+    anchors = min(n, _checks.integer(num_anchors, "num_anchors", low=k + 2))
+    batch_size = getattr(objective, "batch_size", None)
+    if batch_size is None:
+        batch_size = min(256, max(32, 2**22 // (d * (candidates if listed else k + 1))))
+    varies = varied(x, present)
+    if not _checks.is_traced(varies) and not jnp.any(jnp.isnan(x)) and int(jnp.sum(varies)) < m:
+        expected = f"at most the number of features that vary, {int(jnp.sum(varies))} of {d}"
+        raise _checks.fail("num_features", expected, m)
+    plan = TrainingPlan(
+        num_features=m,
+        num_neighbors=k,
+        exact=exact,
+        num_candidates=min(candidates, anchors - 1),
+        num_steps=_checks.integer(num_steps, "num_steps", low=2),
+        num_restarts=_checks.integer(num_restarts, "num_restarts", low=1),
+        batch_size=min(n, batch_size),
+        num_anchors=anchors,
+        gamma=jnp.asarray(objective.gamma, x.dtype),
+        learning_rate=jnp.asarray(rate, x.dtype),
+        first_temperature=jnp.asarray(first, x.dtype),
+        last_temperature=jnp.asarray(last, x.dtype),
+        objective=kind,
+        unique=getattr(objective, "unique", True),
+        refresh_every=refresh_every,
+        optimizer=optimizer,
+    )
+    x, plan = lax.stop_gradient((x, plan))
+    return x, present, plan
 
 
-@functools.partial(jax.jit, static_argnames="settings")
-def _prepared(key, x, present, options: Options, settings: Settings):
-    enough = jnp.sum(present) >= settings.num_neighbors + 2
+@jax.jit
+def _fit(key, x, present, plan: TrainingPlan) -> DirichletResult:
+    return fit_in_steps(key, x, present, plan, at_once)
+
+
+def fit_in_steps(key, x, present, plan: TrainingPlan, steps: Steps) -> DirichletResult:
+    """The fit, with training run by `steps`; every part between is compiled separately."""
+    task, known = _prepared(key, x, present, plan)
+    return _finished(task, known, _FITS[plan.objective](task, steps))
+
+
+@jax.jit
+def _prepared(key, x, present, plan: TrainingPlan) -> tuple[Task, Bool[Array, ""]]:
+    enough = jnp.sum(present) >= plan.num_neighbors + 2
     known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & enough
     x = jnp.where(present[:, None] & known, x, 0)
-    scaled = standardized(x, present) if settings.objective == "network" else moderated(x, present)
-    return Task(key, scaled, present, varied(x, present), options), known
+    scaled = (standard_columns if plan.objective == "network" else moderated)(x, present)
+    return Task(key, scaled, present, varied(x, present), plan), known
 
 
-@functools.partial(jax.jit, static_argnames="settings")
-def _finished(task: Task, known, chosen: Chosen, settings: Settings) -> DirichletResult:
-    _, x, present, varies, _ = task
-    s = settings
-    selector: Any = FeatureGates(chosen.logits, s.num_features)
-    if s.objective == "network":
-        selector = UniqueFeatureSelector(chosen.logits, s.unique)
+@jax.jit
+def _finished(task: Task, known, chosen: Chosen) -> DirichletResult:
+    _, x, present, varies, plan = task
+    selector: Any = FeatureGates(chosen.logits, plan.num_features)
+    if plan.objective == "network":
+        selector = UniqueFeatureSelector(chosen.logits, plan.unique)
     indices = selector.indices()
-    enough = known & (jnp.sum(varies) >= s.num_features)
-    near = nearest_neighbors(x[:, indices], s.num_neighbors + 1, mask=present)
+    near = nearest_neighbors(x[:, indices], plan.num_neighbors + 1, mask=present)
     graph = KNNGraph(near.indices[:, :-1], adaptive_weights(near.squared_distances))
     size = jnp.sum(present).astype(x.dtype)
     energies = dirichlet_energies(x, graph.weights, indices=graph.indices) / size
-
-    def unless(a, otherwise=jnp.nan):
-        return jnp.where(known, a, jnp.full_like(a, otherwise))
-
+    enough = known & (jnp.sum(varies) >= plan.num_features)
     return DirichletResult(
-        selector,
-        jnp.where(enough, indices, -1),
-        KNNGraph(unless(graph.indices, -1), unless(graph.weights)),
-        unless(energies),
-        unless(chosen.relevance),
-        varies & known,
-        unless(chosen.history),
-        unless(chosen.restart_energies),
-        chosen.failed_at,
+        selector=selector,
+        indices=jnp.where(enough, indices, -1),
+        graph=nan_unless(known, graph),
+        energies=nan_unless(known, energies),
+        relevance=nan_unless(known, chosen.relevance),
+        varied=varies & known,
+        energy_history=nan_unless(known, chosen.history),
+        restart_energies=nan_unless(known, chosen.restart_energies),
+        failed_at=chosen.failed_at,
     )

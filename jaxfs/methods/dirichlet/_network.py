@@ -1,7 +1,8 @@
 """The paper's network as Equinox modules, and its training.
 
-m features are chosen by m softmaxes f_j, made distinct by a Cholesky step; a soft k-NN graph s_ij
-of the samples is built in those features; their energy tr(X̂ᵀ L_S X̂) = ½ Σ s_ij e_ij is lowered:
+m softmaxes f_j choose m features, and a Cholesky step makes them distinct. A soft k-NN graph s_ij
+of the samples is built in these features. Training lowers their energy
+tr(X̂ᵀ L_S X̂) = ½ Σ s_ij e_ij, where
 
     F = [softmax((log w_j + g_j) / T)],   L Lᵀ = FᵀF + ε I,   F̂ = F L⁻ᵀ,   X̂ = X F̂.
 """
@@ -18,40 +19,27 @@ from jaxtyping import Array, Float, Int
 from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
+from jaxfs._checks import presence
 from jaxfs._numerics import gram, matmul
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import adaptive_weights, nearest_neighbors
-from jaxfs.kernels._rbf import presence
 from jaxfs.linalg._lapack import cholesky, solve_triangular
-from jaxfs.methods.dirichlet._exploration import Chosen
-from jaxfs.methods.dirichlet._training import (
-    Objective,
-    Settings,
-    Steps,
-    Task,
-    Training,
-    adam_or,
-    advance,
-    at_once,
-    begin,
-    draw,
-    temperature,
-)
+from jaxfs.methods.dirichlet._training import Chosen, Descent, Steps, Task, Training, draw, train
 from jaxfs.transport import soft_knn, soft_weights
 
 _EPSILON = 1e-3
-#: Differences of samples that are in memory at a time.
+#: Maximum number of differences of samples in memory.
 _AT_ONCE = 2**23
 
 
 class UniqueFeatureSelector(eqx.Module):
-    """m soft choices of one feature each, kept distinct by orthogonality (section 3.1).
+    """m soft choices of one feature each, made distinct by orthogonality (section 3.1).
 
-    `logits (d, m)` are log W of eq. 4, without a constraint. Called with a temperature T, and a key
-    for Gumbel noise or none for no noise, it gives F̂ `(d, m)`. `unique=False` leaves out the
-    Cholesky step, and its `epsilon`, as the paper's ablation does: it then chooses features twice.
+    `logits (d, m)` are the unconstrained log W of eq. 4. A call with a temperature T returns F̂
+    `(d, m)`; a key adds Gumbel noise. `unique=False` omits the Cholesky step and its `epsilon`, as
+    in the paper's ablation: the same feature can then be chosen twice.
 
-    The paper's ε I is taken relative to the mean of the diagonal of FᵀF, which falls with T.
+    The paper's ε I is relative to the mean of the diagonal of FᵀF, which falls with T.
     """
 
     logits: Float[Array, "d m"]
@@ -61,7 +49,7 @@ class UniqueFeatureSelector(eqx.Module):
     def __check_init__(self):
         _checks.flag(self.unique, "unique")
         if type(self.epsilon) is not float or not 0 < self.epsilon < math.inf:
-            # Static: an array would not be hashable, and NaN would compile anew in every call.
+            # Static: an array is not hashable, and NaN would compile again in every call.
             raise _checks.fail("epsilon", "a positive float", repr(self.epsilon))
         if not self.unique and self.epsilon != _EPSILON:
             raise _checks.fail("epsilon", f"{_EPSILON}, its default, unless unique", self.epsilon)
@@ -73,7 +61,7 @@ class UniqueFeatureSelector(eqx.Module):
     def project(
         self, x: ArrayLike, temperature: Scalar, *, key: Array | None = None
     ) -> Float[Array, "n m"]:
-        """X F̂ as (X F) L⁻ᵀ, without F̂: cheaper where samples are fewer than features."""
+        """X F̂, computed as (X F) L⁻ᵀ: cheaper where there are fewer samples than features."""
         f = self._softmaxes(temperature, key)
         chosen = matmul(_checks.real(x, "x", ndim=2), f)
         return divided_by_root(chosen, f, self.epsilon) if self.unique else chosen
@@ -85,10 +73,10 @@ class UniqueFeatureSelector(eqx.Module):
         return jax.nn.softmax(logits / temperature, axis=0)
 
     def indices(self) -> Int[Array, "m"]:
-        """The chosen features: distinct, by the assignment of largest total logit."""
+        """The chosen features; if `unique`, the assignment with the largest total logit."""
         if not self.unique:
             return jnp.argmax(self.logits, axis=0).astype(jnp.int32)
-        costs = -self.logits.astype(jnp.result_type(float))  # the only dtype that Optax takes
+        costs = -self.logits.astype(jnp.result_type(float))  # the only dtype that Optax accepts
         features, slots = hungarian_algorithm(costs)
         return features[jnp.argsort(slots)].astype(jnp.int32)
 
@@ -96,7 +84,7 @@ class UniqueFeatureSelector(eqx.Module):
 def divided_by_root(
     a: Float[Array, "r m"], f: Float[Array, "d m"], epsilon: float
 ) -> Float[Array, "r m"]:
-    """A L⁻ᵀ, L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1, and S2 for this form)."""
+    """A L⁻ᵀ, where L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1; S2 has this form)."""
     g = gram(f)
     ridge = epsilon * jnp.trace(g) / g.shape[0]
     root = cholesky(g + ridge * jnp.eye(g.shape[0], dtype=f.dtype))
@@ -104,7 +92,7 @@ def divided_by_root(
 
 
 class KNNGraph(NamedTuple):
-    """Neighbours of every sample, `(n, c)`, −1 for none, and their weights, rows of sum 1."""
+    """Neighbours of every sample, `(n, c)`, −1 for none, and their weights; rows sum to 1."""
 
     indices: Int[Array, "n c"]
     weights: Float[Array, "n c"]
@@ -113,9 +101,9 @@ class KNNGraph(NamedTuple):
 class KNNGraphLearner(eqx.Module):
     """A k-NN graph whose weights are differentiable in the samples (section 3.2).
 
-    Called with samples `(n, m)` it gives a `KNNGraph` on their `num_candidates` nearest. With γ = 0
-    the k nearest are chosen exactly, and the derivative is that of eq. 9 with fixed neighbours.
-    `candidates` are lists to choose from in place of the nearest, which need a search.
+    A call with samples `(n, m)` returns a `KNNGraph` on their `num_candidates` nearest neighbours.
+    With γ = 0 the k nearest are chosen exactly, and the derivative is that of eq. 9 with fixed
+    neighbours. `candidates` are lists to choose from instead, which saves the search.
     """
 
     num_neighbors: int = eqx.field(static=True, default=5)
@@ -137,12 +125,12 @@ class KNNGraphLearner(eqx.Module):
         return KNNGraph(indices, self.weights(e))
 
     def candidates(self, x: Float[Array, "n m"], mask: ArrayLike | None = None) -> Array:
-        """The nearest `num_candidates` of every sample, as constants."""
+        """The `num_candidates` nearest neighbours of every sample, as constants."""
         number = min(self.num_candidates, x.shape[0] - 1)
         return nearest_neighbors(lax.stop_gradient(x), number, mask=mask).indices
 
     def distances(self, x, *, candidates=None, mask=None) -> tuple[Array, Array]:
-        """Candidates and their squared distances, by rising distance; infinite for none."""
+        """Candidates and their squared distances, in rising order; infinite where there is none."""
         x, known = _cleared(x, mask)
         if candidates is None:
             candidates = self.candidates(x, mask)
@@ -157,20 +145,20 @@ class KNNGraphLearner(eqx.Module):
         return ordered(candidates), ordered(e)
 
     def weights(self, e: Float[Array, "n c"]) -> Float[Array, "n c"]:
-        """Weights of candidates at rising squared distances e."""
+        """Weights of candidates with squared distances e in rising order."""
         k = self.num_neighbors
-        if not _checks.is_traced(self.gamma) and self.gamma == 0:
+        if not _checks.is_traced(self.gamma) and float(self.gamma) == 0:
             s = adaptive_weights(e[:, : k + 1])
             return jnp.pad(s, ((0, 0), (0, e.shape[1] - k)))
-        found = ~jnp.isposinf(e)  # NaN stays, and makes its row NaN
+        found = ~jnp.isposinf(e)  # NaN makes its row NaN
         e = jnp.where(found, e, jnp.zeros_like(e))
         return soft_weights(e, soft_knn(e, k, gamma=self.gamma, mask=found))
 
 
 def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Float[Array, "n c"]:
-    """Squared distances to the candidates, of so many rows at a time as make `_AT_ONCE` numbers."""
+    """Squared distances to the candidates, in blocks of rows of at most `_AT_ONCE` numbers."""
 
-    @jax.checkpoint  # the differences are formed anew for the derivative, not kept
+    @jax.checkpoint  # recompute the differences for the derivative
     def one(row):
         point, near = row
         return jnp.sum(jnp.square(point[None] - x[near]), axis=1)
@@ -183,7 +171,7 @@ def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Floa
 
 
 def _cleared(x: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:
-    """Samples with padding put to 0, and whether those present are finite."""
+    """Samples with padding set to 0, and whether those present are finite."""
     x = _checks.real(x, "x", ndim=2)
     x = jnp.where(presence(mask, x.shape[0])[:, None], x, jnp.zeros_like(x))
     known = jnp.all(jnp.isfinite(x))
@@ -191,7 +179,7 @@ def _cleared(x: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:
 
 
 class DirichletSelector(eqx.Module):
-    """The paper's network: features chosen, a graph built on them, and their energy on it."""
+    """The paper's network: the energy of selected features on the graph built from them."""
 
     selector: UniqueFeatureSelector
     learner: KNNGraphLearner
@@ -205,7 +193,7 @@ class DirichletSelector(eqx.Module):
         candidates: Int[Array, "n c"] | None = None,
         mask: ArrayLike | None = None,
     ) -> Float[Array, ""]:
-        """½ Σ s_ij e_ij / (n m), e of X̂ = X F̂: 1 for features that know nothing of the graph."""
+        """½ Σ s_ij e_ij / (n m), with e of X̂ = X F̂: 1 for features independent of the graph."""
         x, known = _cleared(x, mask)
         chosen = self.selector.project(x, temperature, key=key)
         _, e = self.learner.distances(chosen, candidates=candidates, mask=mask)
@@ -219,83 +207,63 @@ class DirichletSelector(eqx.Module):
 # ---- Training -----------------------------------------------------------------------------------
 
 
-def fit_network(task: Task, settings: Settings, optimizer, steps: Steps = at_once) -> Chosen:
-    """The paper's network, trained from several keys; the smallest hard energy wins."""
-    begun = _begin(task, settings, optimizer)
-    trained = steps(functools.partial(_advance, task, settings, optimizer), begun)
-    return _conclude(task, trained, settings)
+def fit_network(task: Task, steps: Steps) -> Chosen:
+    """Train the paper's network from several keys; the smallest energy after rounding wins."""
+    return _conclude(task, train(_descent, (task,), steps))
 
 
-def _keys(task: Task, s: Settings):
+def _keys(task: Task) -> tuple[Array, Array, Array]:
     """A key for judging, and two for every restart."""
-    keys = jax.random.split(task.key, s.num_restarts + 1)
+    keys = jax.random.split(task.key, task.plan.num_restarts + 1)
     restarts = jax.vmap(jax.random.split)(keys[1:])
     return keys[0], restarts[:, 0], restarts[:, 1]
 
 
-def _objective(task: Task, s: Settings) -> Objective:
-    """The energy of a part of the samples, which may be kept for some steps with its candidates."""
-    _, x, present, _, options = task
-    learner = KNNGraphLearner(s.num_neighbors, 0.0 if s.exact else options.gamma, s.num_candidates)
+def _descent(task: Task) -> Descent:
+    """Minimise the energy of a part of the samples, which may be kept with its candidates."""
+    _, x, present, varied, plan = task
+    gamma = 0.0 if plan.exact else plan.gamma
+    learner = KNNGraphLearner(plan.num_neighbors, gamma, plan.num_candidates)
 
     def look(logits, key, progress):
         noise, part = jax.random.split(key)
-        rows, there = draw(part, present, s.num_anchors, x.dtype)
-        selector = UniqueFeatureSelector(logits, s.unique)
-        chosen = selector.project(x[rows], temperature(options, progress), key=noise)
+        rows, there = draw(part, present, plan.num_anchors, x.dtype)
+        selector = UniqueFeatureSelector(logits, plan.unique)
+        chosen = selector.project(x[rows], plan.temperature(progress), key=noise)
         return rows, there, learner.candidates(chosen, there)
 
     def loss(logits, kept, key, progress):
         noise, part = jax.random.split(key)
-        near = None
         if kept is None:
-            rows, there = draw(part, present, s.num_anchors, x.dtype)
-        else:
-            rows, there, near = kept
-        model = DirichletSelector(UniqueFeatureSelector(logits, s.unique), learner)
-        t = temperature(options, progress)
+            kept = *draw(part, present, plan.num_anchors, x.dtype), None
+        rows, there, near = kept
+        model = DirichletSelector(UniqueFeatureSelector(logits, plan.unique), learner)
+        t = plan.temperature(progress)
         return model(x[rows], t, key=noise, candidates=near, mask=there)
 
-    return Objective(loss, look, s.refresh_every)
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _begin(task: Task, settings: Settings, optimizer) -> Training:
-    x, s = task.x, settings
-    optimizer, objective = adam_or(optimizer, task.options), _objective(task, s)
-
     def start(key):
-        logits = 0.01 * jax.random.normal(key, (x.shape[1], s.num_features), x.dtype)
-        logits = jnp.where(task.varied[:, None], logits, -1e6)
-        return begin(objective, logits, optimizer, s.num_steps)
+        logits = 0.01 * jax.random.normal(key, (x.shape[1], plan.num_features), x.dtype)
+        return jnp.where(varied[:, None], logits, -1e6)
 
-    return jax.vmap(start)(_keys(task, s)[1])
-
-
-@functools.partial(jax.jit, static_argnums=(1, 2))
-def _advance(task: Task, settings: Settings, optimizer, training: Training, first, last):
-    objective = _objective(task, settings)
-    optimizer = adam_or(optimizer, task.options)
-    return jax.vmap(lambda key, t: advance(objective, key, t, optimizer, first, last))(
-        _keys(task, settings)[2], training
-    )
+    _, first, keys = _keys(task)
+    optimizer, every = plan.gradient_transformation(), plan.refresh_every
+    return Descent(optimizer, keys, jax.vmap(start)(first), plan.num_steps, loss, look, every)
 
 
-@functools.partial(jax.jit, static_argnames="settings")
-def _conclude(task: Task, trained: Training, settings: Settings) -> Chosen:
-    _, x, present, varied, _ = task
-    s = settings
-    rows, there = draw(_keys(task, s)[0], present, 4 * s.num_anchors, x.dtype)
+@jax.jit
+def _conclude(task: Task, trained: Training) -> Chosen:
+    _, x, present, varied, plan = task
+    rows, there = draw(_keys(task)[0], present, 4 * plan.num_anchors, x.dtype)
 
     def hard(logits):
-        chosen = UniqueFeatureSelector(logits, s.unique).indices()
-        near = nearest_neighbors(x[rows][:, chosen], s.num_neighbors + 1, mask=there)
+        chosen = UniqueFeatureSelector(logits, plan.unique).indices()
+        near = nearest_neighbors(x[rows][:, chosen], plan.num_neighbors + 1, mask=there)
         e = near.squared_distances
-        s_ij = adaptive_weights(e)
-        size = jnp.sum(there).astype(x.dtype) * s.num_features
-        return 0.5 * jnp.sum(s_ij * jnp.where(jnp.isfinite(e[:, :-1]), e[:, :-1], 0)) / size
+        s = adaptive_weights(e)
+        size = jnp.sum(there).astype(x.dtype) * plan.num_features
+        return 0.5 * jnp.sum(s * jnp.where(jnp.isfinite(e[:, :-1]), e[:, :-1], 0)) / size
 
     final = lax.map(hard, trained.parameters)
     best = jnp.argmin(jnp.where(trained.failed_at < 0, final, jnp.inf))
-    worth = varied.astype(x.dtype)
-    return Chosen(trained.parameters[best], worth, trained.history, final, trained.failed_at)
+    relevance = varied.astype(x.dtype)
+    return Chosen(trained.parameters[best], relevance, trained.history, final, trained.failed_at)

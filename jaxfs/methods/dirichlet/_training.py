@@ -1,77 +1,108 @@
-"""Energies of features on the graph of gated features, on parts of the samples; and training.
+"""Energies of features on the graph of gated features, and the loop that trains the gates.
 
-Features x_f of mean 0 and variance 1 have gates z_f in [0, 1]. The graph's distances are
-e_ij = Σ_f z_f (x_if − x_jf)², its weights s_ij those of `graphs.adaptive_weights`, or their soft
-form, and a feature's energy is E_f = ½ Σ_ij s_ij (x_if − x_jf)² / n, which is 1 for a feature that
-has nothing to do with the graph (up to n / (n − 1)).
+Features x_f of mean 0 and variance 1 have gates z_f in [0, 1]. The graph has the distances
+e_ij = Σ_f z_f (x_if − x_jf)² and the weights s_ij of `graphs.adaptive_weights`, or their soft form.
+A feature's energy is E_f = ½ Σ_ij s_ij (x_if − x_jf)² / n. It is 1 (up to n / (n − 1)) for a
+feature that is independent of the graph.
 """
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, safe_divide
+from jaxfs import _checks
+from jaxfs._numerics import matmul, safe_divide, smallest
+from jaxfs._types import Scalar
 from jaxfs.graphs import adaptive_weights
-from jaxfs.kernels._order import smallest
 from jaxfs.transport import soft_knn, soft_weights
+from jaxfs.transport._gates import gates
 
 
-class Settings(NamedTuple):
-    """What is static."""
+class TrainingPlan(eqx.Module):
+    """The checked options of a fit; a pytree whose numbers may be traced."""
 
-    num_features: int
-    num_neighbors: int
-    exact: bool
-    num_candidates: int
-    num_steps: int
-    num_restarts: int
-    batch_size: int
-    num_anchors: int
-    objective: str = "coverage"
-    unique: bool = True
-    refresh_every: int = 1
+    num_features: int = eqx.field(static=True)
+    num_neighbors: int = eqx.field(static=True)
+    exact: bool = eqx.field(static=True)  # whether neighbours are chosen exactly, γ = 0
+    num_candidates: int = eqx.field(static=True)
+    num_steps: int = eqx.field(static=True)
+    num_restarts: int = eqx.field(static=True)
+    batch_size: int = eqx.field(static=True)
+    num_anchors: int = eqx.field(static=True)
+    gamma: Scalar
+    learning_rate: Scalar
+    first_temperature: Scalar
+    last_temperature: Scalar
+    objective: str = eqx.field(static=True, default="coverage")
+    unique: bool = eqx.field(static=True, default=True)
+    refresh_every: int = eqx.field(static=True, default=1)
+    optimizer: optax.GradientTransformation | None = eqx.field(static=True, default=None)
+
+    def gradient_transformation(self) -> optax.GradientTransformation:
+        return self.optimizer or optax.adam(self.learning_rate)
+
+    def temperature(self, progress: Float[Array, ""], last_factor: float = 1.0) -> Array:
+        """Geometric interpolation from the first to `last_factor` times the last temperature."""
+        ratio = last_factor * self.last_temperature / self.first_temperature
+        return self.first_temperature * ratio**progress
 
 
-class Options(NamedTuple):
-    """What may be traced."""
+class FeatureGates(eqx.Module):
+    """One gate for each feature, of which m are open: gates(s) = σ((s − τ) / T) with sum m."""
 
-    gamma: Float[Array, ""]
-    learning_rate: Float[Array, ""]
-    first_temperature: Float[Array, ""]
-    last_temperature: Float[Array, ""]
+    logits: Float[Array, "d"]
+    num_features: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        _checks.integer(self.num_features, "num_features", low=1)
+
+    def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d"]:
+        logits = self.logits
+        if key is not None:
+            logits = logits + jax.random.gumbel(key, logits.shape, logits.dtype)
+        return gates(logits, self.num_features, temperature, jnp.isfinite(logits))
+
+    def indices(self) -> Int[Array, "m"]:
+        """The features with open gates, the widest first."""
+        return lax.top_k(self.logits, self.num_features)[1].astype(jnp.int32)
 
 
 class Task(NamedTuple):
-    """The data of one fit: standardised samples, which are there and which features vary."""
+    """The data of one fit: standardised samples, which are present and which features vary."""
 
     key: Array
     x: Float[Array, "n d"]
     present: Bool[Array, "n"]
     varied: Bool[Array, "d"]
-    options: Options
+    plan: TrainingPlan
 
 
-def adam_or(
-    optimizer: optax.GradientTransformation | None, options: Options
-) -> optax.GradientTransformation:
-    return optax.adam(options.learning_rate) if optimizer is None else optimizer
+class Chosen(NamedTuple):
+    """Logits of the best restart, relevance of every feature, and the training of all restarts."""
+
+    logits: Float[Array, "d *m"]
+    relevance: Float[Array, "d"]
+    history: Float[Array, "restarts steps"]
+    restart_energies: Float[Array, "restarts"]
+    failed_at: Int[Array, "restarts"]
 
 
 # ---- Graphs of a part of the samples ------------------------------------------------------------
 
 
 class Batch(NamedTuple):
-    """Samples whose neighbours are looked for, and the samples among which; weights 0 or 1."""
+    """Samples whose neighbours are searched (rows) and samples among which (anchors)."""
 
     rows: Int[Array, "b"]
     anchors: Int[Array, "a"]
-    in_rows: Float[Array, "b"]
+    in_rows: Float[Array, "b"]  # 0 for padding
     in_anchors: Bool[Array, "a"]
 
 
@@ -80,38 +111,42 @@ def draw(key, present: Bool[Array, "n"], size: int, dtype) -> tuple[Array, Array
     if size >= present.size:
         chosen = jnp.arange(present.size, dtype=jnp.int32)
     else:
-        # By their place among those present: padding changes no lot.
+        # Random numbers are indexed by the place among those present: padding changes none.
         place = jnp.maximum(jnp.cumsum(present) - 1, 0)
         lots = jnp.where(present, jax.random.uniform(key, present.shape, dtype)[place], 2)
         chosen = lax.top_k(-lots, size)[1]
     return chosen, present[chosen]
 
 
-def draw_batch(key, present: Bool[Array, "n"], settings: Settings, dtype) -> Batch:
+def draw_batch(key, present: Bool[Array, "n"], plan: TrainingPlan, dtype) -> Batch:
     first, second = jax.random.split(key)
-    rows, in_rows = draw(first, present, settings.batch_size, dtype)
-    anchors, in_anchors = draw(second, present, settings.num_anchors, dtype)
+    rows, in_rows = draw(first, present, plan.batch_size, dtype)
+    anchors, in_anchors = draw(second, present, plan.num_anchors, dtype)
     return Batch(rows, anchors, in_rows.astype(dtype), in_anchors)
 
 
 def energies(
-    x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, settings: Settings, gamma
+    x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, plan: TrainingPlan
 ) -> Float[Array, "d"]:
-    """E_f of every feature on the graph that the gates z make of a batch."""
-    number = settings.num_neighbors + 1 if settings.exact else settings.num_candidates
-    near = candidates(x, z, batch, number)
-    return energies_among(x, z, batch, near, settings, gamma)
+    """E_f of every feature on the graph of a batch with gates z."""
+    number = plan.num_neighbors + 1 if plan.exact else plan.num_candidates
+    return energies_among(x, z, batch, candidates(x, z, batch, number), plan)
 
 
 def candidates(
     x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, number: int
 ) -> Int[Array, "b c"]:
-    """The anchors nearest to each row behind the gates, nearest first; −1 where there are fewer."""
+    """The anchors nearest to each row by gated distance, nearest first; −1 where too few."""
     a, b, z = lax.stop_gradient((x[batch.rows], x[batch.anchors], z))
     norms = jnp.sum(jnp.square(b) * z[None], axis=1)
     distances = norms[None] - 2 * matmul(a * z[None], b.T)  # up to a constant of the row
     others = batch.in_anchors[None] & (batch.rows[:, None] != batch.anchors[None])
-    return nearest(jnp.where(others, distances, jnp.inf), min(number, batch.anchors.size - 1))
+    return _nearest(jnp.where(others, distances, jnp.inf), min(number, batch.anchors.size - 1))
+
+
+def _nearest(distances: Float[Array, "r a"], m: int) -> Int[Array, "r m"]:
+    """The m smallest of each row; −1 where there are fewer."""
+    return jax.vmap(lambda row: smallest(row, m)[1])(distances)
 
 
 def energies_among(
@@ -119,106 +154,114 @@ def energies_among(
     z: Float[Array, "d"],
     batch: Batch,
     near: Int[Array, "b c"],
-    settings: Settings,
-    gamma,
+    plan: TrainingPlan,
 ) -> Float[Array, "d"]:
-    """E_f with the neighbours of each row looked for among its candidates.
+    """E_f on the graph in which each row chooses its neighbours among given candidates.
 
-    Weights move with the gates: derivatives in z are those of the graph. Lists of candidates are
-    constants, which loses nothing, since a weight is 0 where its neighbour leaves the list.
+    Derivatives in z go through the weights of the graph. The lists of candidates are constants.
+    This loses nothing, since a weight is 0 where its neighbour leaves the list.
     """
     a, b = x[batch.rows], x[batch.anchors]
-    if settings.exact and near.shape[1] > settings.num_neighbors + 1:
+    if plan.exact and near.shape[1] > plan.num_neighbors + 1:
         far = jnp.einsum("rcd,d->rc", jnp.square(a[:, None] - b[near]), lax.stop_gradient(z))
-        order = nearest(jnp.where(near >= 0, far, jnp.inf), settings.num_neighbors + 1)
+        order = _nearest(jnp.where(near >= 0, far, jnp.inf), plan.num_neighbors + 1)
         near = jnp.where(order >= 0, jnp.take_along_axis(near, order, axis=1), -1)
     found = near >= 0
     gaps = jnp.square(a[:, None] - b[near])
     e = jnp.einsum("rcd,d->rc", gaps, z, precision=lax.Precision.HIGHEST)
-    s = weights(e, found, settings, gamma) * batch.in_rows[:, None]
+    if plan.exact:
+        # The candidates were ranked by distances with other rounding errors.
+        s = adaptive_weights(lax.cummax(jnp.where(found, e, jnp.inf), axis=1))
+    else:
+        s = soft_weights(e, soft_knn(e, plan.num_neighbors, gamma=plan.gamma, mask=found))
+    s = s * batch.in_rows[:, None]
     gaps = gaps[:, : s.shape[1]]
     total = jnp.einsum("rc,rcd->d", s, gaps, precision=lax.Precision.HIGHEST)
     return 0.5 * safe_divide(total, jnp.broadcast_to(jnp.sum(batch.in_rows), total.shape))
 
 
-def nearest(distances: Float[Array, "r a"], m: int) -> Int[Array, "r m"]:
-    """The m smallest of each row; −1 where there are fewer."""
-    return jax.vmap(lambda row: smallest(row, m)[1])(distances)
-
-
-def weights(
-    e: Float[Array, "r c"], found: Bool[Array, "r c"], settings: Settings, gamma
-) -> Float[Array, "r k"]:
-    """Weights of the candidates, nearest first: of k of them if the choice is exact, or of all."""
-    if settings.exact:
-        # Candidates were ranked by another rounding of their distances.
-        e = jnp.where(found, e, jnp.inf)
-        return adaptive_weights(lax.cummax(e, axis=1))
-    soft = soft_knn(e, settings.num_neighbors, gamma=gamma, mask=found)
-    return soft_weights(e, soft)
-
-
 # ---- Training -----------------------------------------------------------------------------------
 
 
-class Training(NamedTuple):
-    """Parameters, the optimiser's own state, the loss of every step so far, and the step at which
-    it, its gradient or the parameters after it were not finite, where training stopped; −1 if they
-    always were; and what is kept from step to step.
+class Descent(NamedTuple):
+    """A loss to minimise by gradient descent, from several starts with a key each.
+
+    The loss is `loss(parameters, kept, key, progress)`, with progress from 0 to 1. If `every` is
+    above 1, `look(parameters, key, progress)` computes `kept` every so many steps; else it is None.
     """
 
-    parameters: Any
-    moments: Any
-    history: Float[Array, "steps"]
-    failed_at: Int[Array, ""]
-    kept: Any = None
-
-
-class Objective(NamedTuple):
-    """`loss(parameters, kept, key, progress)`, progress from 0 to 1, and what it keeps: made by
-    `look(parameters, key, progress)` every so many steps. If those are 1 nothing is kept, and
-    `loss` has None.
-    """
-
+    optimizer: optax.GradientTransformation
+    keys: Array
+    start: Float[Array, "restarts *shape"]
+    num_steps: int
     loss: Callable[[Any, Any, Array, Array], Array]
     look: Callable[[Any, Array, Array], Any] | None = None
     every: int = 1
 
 
-def begin(
-    objective: Objective, parameters: Any, optimizer: optax.GradientTransformation, num_steps: int
-) -> Training:
-    dtype = jax.tree.leaves(parameters)[0].dtype
-    kept = None
-    if objective.look is not None and objective.every > 1:  # the first step fills it
-        shapes = jax.eval_shape(objective.look, parameters, jax.random.key(0), jnp.zeros((), dtype))
-        kept = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-    moments = optimizer.init(parameters)
-    return Training(parameters, moments, jnp.zeros(num_steps, dtype), jnp.int32(-1), kept)
+class Training(NamedTuple):
+    """The state of every restart.
+
+    `history` is the loss of every step so far. `failed_at` is the step at which the loss, its
+    gradient or the new parameters were not finite, where training stopped; −1 if there was none.
+    """
+
+    parameters: Float[Array, "restarts *shape"]
+    moments: Any  # the state of the optimiser
+    history: Float[Array, "restarts steps"]
+    failed_at: Int[Array, "restarts"]
+    kept: Any = None
 
 
+#: Runs `advance(training, first, last)` over all steps: at once, or in parts to report progress.
+Steps: TypeAlias = Callable[[Callable[[Training, Any, Any], Training], Training], Training]
+
+
+def at_once(run: Callable[[Training, Any, Any], Training], training: Training) -> Training:
+    return run(training, 0, training.history.shape[-1])
+
+
+def train(descent_of: Callable[..., Descent], data: tuple[Any, ...], steps: Steps) -> Training:
+    """Minimise the loss of `descent_of(*data)`."""
+    return steps(functools.partial(advance, descent_of, data), begin(descent_of, data))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def begin(descent_of: Callable[..., Descent], data: tuple[Any, ...]) -> Training:
+    descent = descent_of(*data)
+    dtype = descent.start.dtype
+
+    def one(parameters):
+        kept = None
+        if descent.look is not None and descent.every > 1:  # the first step fills it
+            zero = jnp.zeros((), dtype)
+            shapes = jax.eval_shape(descent.look, parameters, jax.random.key(0), zero)
+            kept = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
+        history, moments = jnp.zeros(descent.num_steps, dtype), descent.optimizer.init(parameters)
+        return Training(parameters, moments, history, jnp.int32(-1), kept)
+
+    return jax.vmap(one)(descent.start)
+
+
+@functools.partial(jax.jit, static_argnums=0)
 def advance(
-    objective: Objective,
-    key: Array,
-    training: Training,
-    optimizer: optax.GradientTransformation,
-    first: int | Int[Array, ""],
-    last: int | Int[Array, ""],
+    descent_of: Callable[..., Descent], data: tuple[Any, ...], training: Training, first, last
 ) -> Training:
-    """Descend the objective from step `first` on to the one before `last`."""
-    num_steps, dtype = training.history.size, training.history.dtype
-    differentiate = jax.value_and_grad(objective.loss)
+    """Train from step `first` to the one before `last`."""
+    descent = descent_of(*data)
+    num_steps, dtype = descent.num_steps, training.history.dtype
+    differentiate = jax.value_and_grad(descent.loss)
 
-    def step(i, state):
+    def step(key, i, state):
         parameters, moments, history, failed_at, kept = state
         progress = i.astype(dtype) / max(1, num_steps - 1)
         own = jax.random.fold_in(key, i)
-        if kept is not None and objective.look is not None:
-            look = functools.partial(objective.look, parameters, own, progress)
-            kept = lax.cond(i % objective.every == 0, look, lambda: kept)
+        if kept is not None and descent.look is not None:
+            look = functools.partial(descent.look, parameters, own, progress)
+            kept = lax.cond(i % descent.every == 0, look, lambda: kept)
         value, gradient = differentiate(parameters, kept, own, progress)
-        with jax.numpy_dtype_promotion("standard"):  # Optax's Adam knows no other
-            updates, after = optimizer.update(gradient, moments, parameters)
+        with jax.numpy_dtype_promotion("standard"):  # Optax's Adam needs it
+            updates, after = descent.optimizer.update(gradient, moments, parameters)
             moved = optax.apply_updates(parameters, updates)
         everything = value + optax.tree.sum(gradient) + optax.tree.sum(moved)
         fine = (failed_at < 0) & jnp.isfinite(everything)
@@ -227,24 +270,8 @@ def advance(
         history = history.at[i].set(value)
         return Training(keep(moved, parameters), keep(after, moments), history, failed_at, kept)
 
-    return lax.fori_loop(jnp.int32(first), jnp.int32(last), step, training)
+    def one(key, state):
+        start, end = jnp.int32(first), jnp.int32(last)
+        return lax.fori_loop(start, end, functools.partial(step, key), state)
 
-
-class Steps(Protocol):
-    """How a training of a number of steps is run: at once, or in parts that a person can follow."""
-
-    def __call__(
-        self, run: Callable[[Training, Any, Any], Training], training: Training
-    ) -> Training: ...
-
-
-def at_once(run: Callable[[Training, Any, Any], Training], training: Training) -> Training:
-    return run(training, 0, training.history.shape[-1])
-
-
-def temperature(
-    options: Options, progress: Float[Array, ""], last_factor: float = 1.0
-) -> Float[Array, ""]:
-    """From the first to the last, or a multiple of it, geometrically."""
-    ratio = last_factor * options.last_temperature / options.first_temperature
-    return options.first_temperature * ratio**progress
+    return jax.vmap(one)(descent.keys, training)

@@ -1,30 +1,41 @@
-"""Gaussian models of classes, one feature more at a time: the arithmetic of `gaussian.py`.
+"""Covariances of groups of classes, as mixtures of the classes' own covariances (eq. 9).
 
-Every covariance that the criteria need is a mixture of the classes' own (eq. 9), so one product
-with the data gives a new feature's covariance with all others, in all groups. An incremental
-Cholesky factor per group turns it into the conditional variances σ²_{j|S} (section 3.4) in O(|S|)
-a candidate. Nothing of size d×d is formed.
+One product with the data gives the covariances of a feature with all others in every class, and
+hence in every group. No d×d matrix is formed.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
-from jaxfs._numerics import eps, safe_divide, safe_sqrt
-from jaxfs.methods.gaussian._moments import Moments, column, products, put
+from jaxfs._numerics import safe_sqrt
+from jaxfs.methods.gaussian._moments import GaussianMoments, column
 
-# ---- Groups of classes --------------------------------------------------------------------------
-
-#: Products of deviations: of a feature with itself, with one other, or of a few with each other.
+#: Products of deviations: of each feature with itself, with one other, or of a few with each other.
 Outer = Callable[[Float[Array, "c d"]], Float[Array, "c *s"]]
 
 
-class Compromise(NamedTuple):
-    """The classes, then the pooled within-class Gaussian, then f* (all samples)."""
+class AllSamples(NamedTuple):
+    """One group of all samples."""
+
+    shares: Float[Array, "c"]  # the priors of the classes
+    deviations: Float[Array, "c d"]
+
+    @property
+    def priors(self) -> Float[Array, "g"]:
+        return jnp.ones(1, self.shares.dtype)
+
+    def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
+        """The covariances of the groups, from those of the classes and `outer` of the means."""
+        return class_sum(self.shares, own + outer(self.deviations))[None]
+
+
+class CompromiseGroups(NamedTuple):
+    """The groups of GC: the classes, then the pooled within-class Gaussian, then f*."""
 
     shares: Float[Array, "c"]  # the priors of the classes
     deviations: Float[Array, "c d"]
@@ -35,36 +46,31 @@ class Compromise(NamedTuple):
         return jnp.concat([self.shares, jnp.ones(2, self.shares.dtype)])
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
-        """The covariances of the groups, from those of the classes and `outer` of the means."""
-        pooled = weighted_sum(self.shares, own)
-        total = weighted_sum(self.shares, own + outer(self.deviations))
+        pooled = class_sum(self.shares, own)
+        total = class_sum(self.shares, own + outer(self.deviations))
         return jnp.concat([_shrunk(own, pooled, self.shrinkage), pooled[None], total[None]])
 
 
-def compromise_groups(m: Moments, shrinkage) -> Compromise:
-    return Compromise(m.priors, m.deviations, shrinkage)
+class OneAgainstRest(NamedTuple):
+    """The groups of GKL: the classes, then for each class all others. Two classes are one pair.
 
-
-class OneAgainstAll(NamedTuple):
-    """The classes, then for each class all others; two classes are one such problem, not two.
-
-    The others are those before the class and those after it. Where sets of classes of weights v, w
-    and means a, b are joined, their scatter grows by vw/(v + w) (a − b)(a − b)ᵀ: sums alone give
-    the scatter of all but one class, in O(C), where a difference, all less one, would cancel.
+    The rest of a class is the classes before it and those after it. If sets of classes with weights
+    v, w and means a, b are joined, their scatter grows by vw/(v + w) (a − b)(a − b)ᵀ. These sums
+    give the scatter of all classes but one in O(C); subtracting one class from the total would
+    cancel.
     """
 
-    priors: Float[Array, "g"]  # 0 for a group that is not there
+    priors: Float[Array, "g"]  # 0 for an empty group
     means: Float[Array, "g d"]
     shares: Float[Array, "c"]  # the priors of the classes
-    rest: Float[Array, "c"]  # those of the others
-    before: Float[Array, "c d"]  # √(vw/(v + w)) (a − b): each class, and those before it
-    after: Float[Array, "c d"]  # each class, and those after it
-    around: Float[Array, "c d"]  # those before it, and those after it
+    rest: Float[Array, "c"]  # the priors of their rests
+    before: Float[Array, "c d"]  # √(vw/(v + w)) (a − b) of each class and those before it
+    after: Float[Array, "c d"]  # of each class and those after it
+    around: Float[Array, "c d"]  # of the classes before it and those after it
     shrinkage: Float[Array, ""]
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
-        """As those of `Compromise`."""
-        own = _shrunk(own, weighted_sum(self.shares, own), self.shrinkage)
+        own = _shrunk(own, class_sum(self.shares, own), self.shrinkage)
         within = _each(self.shares, own) * own
         sums = _sums_around(within + outer(self.before), within + outer(self.after))
         others = _over(sums[0] + sums[1] + outer(self.around), self.rest)
@@ -72,7 +78,10 @@ class OneAgainstAll(NamedTuple):
         return jnp.concat([own[:pairs], others[:pairs]])
 
 
-def one_against_all_groups(m: Moments, shrinkage) -> OneAgainstAll:
+Groups = Any  # CompromiseGroups, AllSamples or OneAgainstRest
+
+
+def one_against_rest(m: GaussianMoments, shrinkage) -> OneAgainstRest:
     p, means = m.priors, m.deviations
     pairs = p.shape[0] if p.shape[0] > 2 else 1
     sums = p, p[:, None] * means
@@ -82,7 +91,7 @@ def one_against_all_groups(m: Moments, shrinkage) -> OneAgainstAll:
     groups = jnp.concat([p[:pairs], rest[:pairs]])
     others = _over(before + after, rest)
     before, after = _over(before, v), _over(after, w)
-    return OneAgainstAll(
+    return OneAgainstRest(
         priors=jnp.where(jnp.tile(here[:pairs], 2), groups, 0),
         means=jnp.concat([means[:pairs], others[:pairs]]),
         shares=p,
@@ -94,57 +103,22 @@ def one_against_all_groups(m: Moments, shrinkage) -> OneAgainstAll:
     )
 
 
-Groups = Compromise | OneAgainstAll
-
-
-def weighted_sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
-    return jnp.tensordot(weights, a, axes=1, precision=lax.Precision.HIGHEST)
-
-
-def _each(weights: Float[Array, "c"], like: Float[Array, "c *s"]) -> Float[Array, "c *s"]:
-    return weights.reshape(-1, *[1] * (like.ndim - 1))
-
-
-def _over(a: Float[Array, "c *s"], weights: Float[Array, "c"]) -> Float[Array, "c *s"]:
-    """a / weights; 0 where a weight is, and so is a."""
-    return a / _each(jnp.where(weights > 0, weights, 1), a)
-
-
-def _shrunk(own: Float[Array, "c *s"], pooled: Float[Array, "*s"], shrinkage):
-    """Each class's covariance drawn towards the pooled one."""
-    return (1 - shrinkage) * own + shrinkage * pooled[None]
-
-
-def _sums_around(a, b):
-    """For each row the sum of a's before it, and the sum of b's after it; of trees of arrays."""
-    rows = a, jax.tree.map(jnp.flipud, b)
-    zeros = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows)
-    before, after = lax.scan(lambda t, x: (jax.tree.map(jnp.add, t, x), t), zeros, rows)[1]
-    return before, jax.tree.map(jnp.flipud, after)
-
-
-def _joining(v: Float[Array, "c"], w: Float[Array, "c"]) -> Float[Array, "c 1"]:
-    return safe_sqrt(_over(v * w, v + w))[:, None]
-
-
-def with_feature(i: Int[Array, ""]) -> Outer:
-    return lambda a: column(a, i)[:, None] * a
-
-
-def group_variances(m: Moments, g: Groups, ridge: Float[Array, "d"]) -> Float[Array, "g d"]:
-    """With the ridge; 1 for a group that is not there, so that it does no harm."""
+def group_variances(m: GaussianMoments, g: Groups, ridge: Float[Array, "d"]) -> Float[Array, "g d"]:
+    """The variances plus the ridge; 1 for an empty group, so that it has no effect."""
     variances = g.covariances(m.variances, jnp.square) + ridge[None]
     return jnp.where((g.priors > 0)[:, None], variances, 1)
 
 
 def group_rows(g: Groups, i: Int[Array, ""], own: Float[Array, "c d"]) -> Float[Array, "g d"]:
     """The covariances of feature i with every feature, from those in the classes."""
-    cov = g.covariances(own, with_feature(i))
+    cov = g.covariances(own, _with_feature(i))
     return jnp.where((g.priors > 0)[:, None], cov, 0)
 
 
-def group_covariances(m: Moments, g: Groups, indices: Int[Array, "k"]) -> Float[Array, "g k k"]:
-    """The groups' covariances between a few features."""
+def group_covariances(
+    m: GaussianMoments, g: Groups, indices: Int[Array, "k"]
+) -> Float[Array, "g k k"]:
+    """The covariances between a few features."""
 
     def outer(a):
         few = jnp.take(a, indices, axis=1)
@@ -153,58 +127,46 @@ def group_covariances(m: Moments, g: Groups, indices: Int[Array, "k"]) -> Float[
     return g.covariances(m.data.covariances_among(indices), outer)
 
 
-# ---- The incremental Cholesky factor ------------------------------------------------------------
+def total_variances(m: GaussianMoments) -> Float[Array, "d"]:
+    """The variances over all samples."""
+    return class_sum(m.priors, m.variances + jnp.square(m.deviations))
 
 
-class Factor(NamedTuple):
-    """Per group the rows of the Cholesky factor, extended to all features, and what they leave.
-
-    Row m of `rows` is the covariance of every feature with the m-th whitened chosen one; rows not
-    yet filled are zero. The `newest` is written at the next step, before anything is read: then XLA
-    updates the rows in place. `residual` is σ²_{j|S}.
-    """
-
-    rows: Float[Array, "g k d"]
-    newest: Float[Array, "g d"]
-    residual: Float[Array, "g d"]
-
-
-def empty_factor(variances: Float[Array, "g d"], num_steps: int) -> Factor:
-    groups, d = variances.shape
-    rows = jnp.zeros((groups, num_steps, d), variances.dtype)
-    return Factor(rows, jnp.zeros_like(variances), variances)
-
-
-def write(rows: Float[Array, "g k d"], newest: Float[Array, "g d"], step) -> Float[Array, "g k d"]:
-    """The rows with the one that the step before has left; at step 0 that is a row of zeros."""
-    return put(rows, newest, jnp.maximum(step - 1, 0), axis=1)
-
-
-def extend(f: Factor, i, cov: Float[Array, "g d"], floor: Float[Array, "d"]) -> Factor:
-    """The factor with feature i added; its rows are all written."""
-    variance = column(f.residual, i)
-    row = (cov - products(column(f.rows, i), f.rows)) / jnp.sqrt(variance)[:, None]
-    return Factor(f.rows, row, jnp.maximum(f.residual - row * row, floor[None]))
-
-
-def total_variances(m: Moments) -> Float[Array, "d"]:
-    """The variances of all samples."""
-    return weighted_sum(m.priors, m.variances + jnp.square(m.deviations))
-
-
-def total_row(m: Moments, i, own: Float[Array, "c d"]) -> Float[Array, "d"]:
+def total_row(m: GaussianMoments, i, own: Float[Array, "c d"]) -> Float[Array, "d"]:
     """The covariance of feature i with every feature, over all samples."""
-    return weighted_sum(m.priors, own + with_feature(i)(m.deviations))
+    return class_sum(m.priors, own + _with_feature(i)(m.deviations))
 
 
-def is_copy(m: Moments, variances, row: Float[Array, "d"], i) -> Bool[Array, "d"]:
-    """Features that are, to rounding, an affine function of feature i: |correlation| is 1.
+def class_sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
+    """Σ_c weights_c a_c, at full precision."""
+    return jnp.tensordot(weights, a, axes=1, precision=lax.Precision.HIGHEST)
 
-    `variances` and `row` are those of all samples. Under a ridge a copy is a second noisy
-    measurement, and may look worth having; it is not.
-    """
-    # Not the squares of covariances, which overflow.
-    scale = jnp.sqrt(jnp.maximum(column(row, i), 0)) * jnp.sqrt(variances)
-    correlation = safe_divide(row, scale)
-    rounding = (8 + m.data.num_sums) * eps(row.dtype)
-    return correlation * correlation >= 1 - rounding
+
+def _with_feature(i: Int[Array, ""]) -> Outer:
+    return lambda a: column(a, i)[:, None] * a
+
+
+def _each(weights: Float[Array, "c"], like: Float[Array, "c *s"]) -> Float[Array, "c *s"]:
+    return weights.reshape(-1, *[1] * (like.ndim - 1))
+
+
+def _over(a: Float[Array, "c *s"], weights: Float[Array, "c"]) -> Float[Array, "c *s"]:
+    """a / weights; 0 where the weight is 0, because a is 0 there."""
+    return a / _each(jnp.where(weights > 0, weights, 1), a)
+
+
+def _shrunk(own: Float[Array, "c *s"], pooled: Float[Array, "*s"], shrinkage):
+    """The covariance of each class, shrunk towards the pooled one."""
+    return (1 - shrinkage) * own + shrinkage * pooled[None]
+
+
+def _sums_around(a, b):
+    """For each row the sum of the earlier rows of a, and of the later rows of b, in trees."""
+    rows = a, jax.tree.map(jnp.flipud, b)
+    zeros = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows)
+    before, after = lax.scan(lambda t, x: (jax.tree.map(jnp.add, t, x), t), zeros, rows)[1]
+    return before, jax.tree.map(jnp.flipud, after)
+
+
+def _joining(v: Float[Array, "c"], w: Float[Array, "c"]) -> Float[Array, "c 1"]:
+    return safe_sqrt(_over(v * w, v + w))[:, None]

@@ -1,27 +1,27 @@
 """GC and GKL: greedy selection of features that are *jointly* informative under Gaussian models.
 
-With a Gaussian f_y for every class, prior p_y, and f* the Gaussian of all samples, a set of k
-features has entropies H = ½ log|Σ| + k/2 log 2πe (natural logarithms). The Gaussian compromise is
-(eq. 10)
+Every class y has a prior p_y and a Gaussian f_y, and f* is the Gaussian of all samples. A Gaussian
+of k features has the entropy H = ½ log|Σ| + k/2 log 2πe (natural logarithms). The Gaussian
+compromise is (eq. 10)
 
     GC.E:   H̃ = Σ_y p_y min(H(f*), H(f_y) − log p_y)
     GC.MI:  Ĩ = H̃ − Σ_y p_y H(f_y) = Σ_y p_y min(½ log|Σ*| − ½ log|Σ_y|, −log p_y)  ≤ H(Y)
 
-and the Kullback–Leibler bound (section 3.2.2), for class y against the rest r, averaged over y,
+and the Kullback–Leibler bound (section 3.2.2), of class y against the rest r, is the mean over y of
 
     GKL.E:  p_y KL(y‖r) + p_r KL(r‖y) + p_y H(y) + p_r H(r) − p_y log p_r − p_r log p_y
     GKL.MI: the same without the two entropies.
 
-Covariances are 1/N, p_y = N_y/N, and every group (class, rest, all) has the same ridge on its
+Covariances are 1/N and p_y = N_y/N. Every group (class, rest, all) has the same ridge on its
 diagonal, so that eq. 9 holds for the classes and f*. The default ridge is in the units of each
-feature: GC.MI and GKL.MI then do not depend on units. Features are added one at a time, the best
-first; ties, to rounding, go to the lowest index.
+feature, so that GC.MI and GKL.MI do not depend on units. Features are added one at a time (Table
+2); ties, to rounding, go to the lowest index.
 
 **Reference** L. Lefakis, F. Fleuret, *Jointly Informative Feature Selection Made Tractable by
 Gaussian Modeling*, JMLR 17, 2016. Its Table 2 starts the search at s* = 0, where it may select
-nothing: here at −∞. Its bound (19) swaps the largest and smallest eigenvalue and leaves out p_y;
-even corrected it saves nothing here, where all candidates are updated in one pass. The constant of
-section 3.2.2 is −p₁ log p₂ − p₂ log p₁.
+nothing; the search here starts at −∞. Its bound (19) swaps the largest and smallest eigenvalue and
+omits p_y. Even corrected, the bound saves nothing here, because one pass updates all candidates.
+The constant of section 3.2.2 is −p₁ log p₂ − p₂ log p₁.
 """
 
 from typing import Any
@@ -52,49 +52,50 @@ def gc_select(
     weights: ArrayLike | None = None,
     key: Array | None = None,
 ) -> Selection:
-    """The features that together tell most about the class, by the Gaussian compromise (eq. 10).
+    """Greedy selection of jointly informative features by the Gaussian compromise (eq. 10).
 
     **Arguments**
 
-    - `x`: `(n, d)`. With `"mi"` and the default ridge its units do not matter: features multiplied
-      by numbers of their own give the same selection. With `"entropy"`, or a ridge of yours, they
-      do; standardise `x` if they mean nothing.
+    - `x`: `(n, d)`. With `"mi"` and the default ridge the selection does not depend on the units
+      of the features. With `"entropy"`, or with an explicit ridge, it does; standardise `x` if the
+      units have no meaning.
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_features`: static; at most the number of features that vary.
     - `num_classes`: static, C ≥ 2.
     - `objective`: static. `"mi"` (GC.MI) or `"entropy"` (GC.E).
     - `ridge`: nonnegative, added to the diagonal of every covariance, in the units of x². `None`:
-      for each feature 0.1 of its kurtosis E(x − μ)⁴/σ⁴ times its variance σ², which is 0.3 σ² of a
-      Gaussian one, and more of one that is nearly always at rest: where its variance is 0 in some
-      classes, that tells little. 0 needs more samples in every class than features are selected.
-    - `shrinkage`: in [0, 1]: Σ_y becomes (1 − s) Σ_y + s Σ_W, Σ_W = Σ_y p_y Σ_y the pooled one.
-      `None`: 0.3 with the default ridge; 0, the paper's covariances, with a ridge of yours.
-    - `fallback`: static; what goes on where the criterion is saturated. `"wilks"`: the largest
-      log|Σ*| − log|Σ_W|; `"random"`: at random, as in the paper, with a `key`; `"stop"`: no more.
+      for each feature 0.1 times its kurtosis E(x − μ)⁴/σ⁴ times its variance σ². That is 0.3 σ² for
+      a Gaussian feature, and more for one that is nearly always constant, whose variance of 0 in
+      some classes is little evidence. 0 needs more samples in every class than `num_features`.
+    - `shrinkage`: s in [0, 1]. Σ_y becomes (1 − s) Σ_y + s Σ_W with the pooled Σ_W = Σ_y p_y Σ_y.
+      `None`: 0.3 with the default ridge; 0, the paper's covariances, with an explicit ridge.
+    - `fallback`: static; the rule for further features once the criterion is saturated. `"wilks"`:
+      the largest log|Σ*| − log|Σ_W|; `"random"`: at random, as in the paper, which needs a `key`;
+      `"stop"`: no further features.
     - `initial`: `(m,)`, distinct features to begin with, in this order, m ≤ `num_features`.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
+    - `weights`: `(n,)`, nonnegative sample weights. A sample of weight zero has no effect.
 
-    **Returns** `Selection`: `indices (k,)` in the order chosen, −1 where there was nothing left to
-    choose; `objective (k,)`, the criterion with that many features, NaN at −1; `saturated_at`, how
-    many were chosen before a step where every class was at its bound −log p_y with every candidate:
-    Ĩ was H(Y) for all and could not rank them, and the fallback chose this feature and those that
-    follow; `num_features` if that was not reached.
+    **Returns** `Selection`. `indices (k,)` are in the order chosen, −1 if no candidate was left.
+    `objective (k,)` is the criterion with that many features, NaN at −1. `saturated_at` is the
+    number of features chosen before saturation: with every candidate, every class is then at its
+    bound −log p_y, so that Ĩ = H(Y) for all of them, and the fallback chooses the feature of this
+    step and all later ones. It is `num_features` if there was no saturation.
 
-    **Numerics** features that do not vary are never chosen, and copies of a chosen one (affine ones
-    too) only when nothing else is left. Without a ridge, or with one below the rounding of the
-    variances, neither is a feature that within a class is a combination of those chosen. Candidates
-    that all put every class at its bound are told apart by the `"wilks"` criterion. Any NaN or
-    infinity in `x`, or variances that overflow: all indices are −1. Under `jit`, samples with
-    labels out of range are as if absent, and so are classes without samples.
+    **Numerics** features that do not vary are never chosen. Copies of a chosen feature, including
+    affine ones, are chosen only when nothing else is left. Without a ridge, or with one below the
+    rounding of the variances, a feature that within a class is a combination of chosen ones is
+    never chosen. Candidates that all put every class at its bound are ordered by the `"wilks"`
+    criterion. NaN or infinity in `x`, or variances that overflow, make all indices −1. Under `jit`,
+    samples with labels out of range and classes without samples have no effect.
 
-    **Defaults** by the accuracy of a linear SVM and QDA with 10, 25, 50 and 100 features on
-    training folds of thirteen sets (`benchmarks/defaults/gaussian.py`), no worse than with 0.3 of
-    the mean variance for all features, which depends on units: GC.MI +0.2 ± 0.3 points, GKL.E
-    +1.1 ± 0.7. With 0.3 of each feature's own variance GC.MI takes rare pixels of MNIST: 63% there
-    where this has 79%.
+    **Defaults** were chosen by the accuracy of a linear SVM and QDA with 10, 25, 50 and 100
+    features on training folds of thirteen data sets (`benchmarks/defaults/gaussian.py`). They are
+    no worse than 0.3 of the mean variance for all features, which depends on units: GC.MI
+    +0.2 ± 0.3 points, GKL.E +1.1 ± 0.7. With 0.3 of each feature's own variance GC.MI selects rare
+    pixels of MNIST, with an accuracy of 63% instead of 79%.
 
-    **Cost** for each feature chosen one pass over `x` and O(C k) a candidate; memory (C + 2) k d
-    numbers and two copies of `x`.
+    **Cost** one pass over `x` for each feature chosen and O(C k) per candidate; memory for
+    (C + 2) k d numbers and two copies of `x`.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (200, 5))
@@ -103,10 +104,11 @@ def gc_select(
     3
     """
     check_fallback(fallback, key)
-    arguments, options = problem(
+    arguments, options = table_arguments(
         x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
     )
-    return _search.gc_select(*arguments, key, fallback=fallback, **options)
+    search = _search.CompromiseSearch
+    return _search.greedy_selection(*arguments, key, search=search, fallback=fallback, **options)
 
 
 def gkl_select(
@@ -121,20 +123,21 @@ def gkl_select(
     initial: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> Selection:
-    """The features that together set each class apart from the rest, by the bound of section 3.2.2.
+    """Greedy selection of jointly informative features by the Kullback–Leibler bound (3.2.2).
 
-    Arguments and answer are those of `gc_select`, except that `objective` is `"entropy"` (GKL.E,
-    the paper's best) or `"mi"` (GKL.MI), and that there is no saturation: no `fallback`, no `key`,
-    and `saturated_at` is `num_features`. GKL.E, the default, has units whatever the ridge, as
-    entropies do: a feature multiplied by ten is chosen earlier, and noise in small units first of
-    all. Standardise `x`, or take `"mi"`, where units mean nothing.
+    The selected features separate each class from the rest. Arguments and result are those of
+    `gc_select`, except that `objective` is `"entropy"` (GKL.E, the paper's best) or `"mi"`
+    (GKL.MI), and that the criterion does not saturate: there is no `fallback` and no `key`, and
+    `saturated_at` is `num_features`. GKL.E depends on the units of the features for every ridge, as
+    entropies do: a feature multiplied by ten is chosen earlier, and noise measured in small units
+    is chosen first. Standardise `x`, or use `"mi"`, if the units have no meaning.
 
-    **Cost** as `gc_select`, with four arrays `(k, C, d)` for one.
+    **Cost** as `gc_select`, with four arrays `(k, C, d)` instead of one.
     """
-    arguments, options = problem(
+    arguments, options = table_arguments(
         x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
     )
-    return _search.gkl_select(*arguments, **options)
+    return _search.greedy_selection(*arguments, search=_search.DivergenceSearch, **options)
 
 
 def gc_objective(
@@ -148,17 +151,19 @@ def gc_objective(
     shrinkage: Scalar | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, ""]:
-    """The Gaussian compromise of any set of features: eq. 10, constants included.
+    """The Gaussian compromise (eq. 10) of a given set of features, including its constants.
 
     **Arguments** those of `gc_select`; `indices (k,)` are distinct features of `x`.
 
     **Numerics** covariances that are not positive definite, and an index of −1, give NaN.
 
-    **Derivatives** in `x`, `ridge`, `shrinkage` and positive `weights`; where f* and a class tie, a
-    subgradient.
+    **Derivatives** in `x`, `ridge`, `shrinkage` and positive `weights`; a subgradient where f* and
+    a class tie.
     """
-    arguments, options = _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights)
-    return _criteria.gc_objective(*arguments, **options)
+    arguments, options = _subset_arguments(
+        x, y, indices, num_classes, objective, ridge, shrinkage, weights
+    )
+    return _criteria.compromise_of(*arguments, **options)
 
 
 def gkl_objective(
@@ -172,15 +177,73 @@ def gkl_objective(
     shrinkage: Scalar | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, ""]:
-    """The Kullback–Leibler bound of any set of features, constants included; as `gc_objective`."""
-    arguments, options = _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights)
-    return _criteria.gkl_objective(*arguments, **options)
+    """The Kullback–Leibler bound (section 3.2.2) of a given set of features; as `gc_objective`."""
+    arguments, options = _subset_arguments(
+        x, y, indices, num_classes, objective, ridge, shrinkage, weights
+    )
+    return _criteria.divergence_of(*arguments, **options)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def _data(x, y, num_classes, weights):
+def table_arguments(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):
+    """The checked arguments of `greedy_selection` up to the initial features, and the options."""
+    x, y, weights = _labelled_samples(x, y, num_classes, weights)
+    (ridge, shrinkage, start), options = search_arguments(
+        x.shape[1], x.dtype, num_features, num_classes, objective, ridge, shrinkage, initial
+    )
+    if not any(map(_checks.is_traced, (x, y, weights, ridge, shrinkage))):
+        present = jnp.ones(y.shape, bool) if weights is None else weights > 0
+        varying = int(_moments.count_varying(x, present))
+        counts = np.bincount(np.asarray(y)[np.asarray(present)], minlength=num_classes)
+        check_rank(varying, counts, start.shape[0], ridge, shrinkage)
+    return (x, y, weights, ridge, shrinkage, start), options
+
+
+def _subset_arguments(x, y, indices, num_classes, objective, ridge, shrinkage, weights):
+    x, y, weights = _labelled_samples(x, y, num_classes, weights)
+    (ridge, shrinkage), options = _model_arguments(
+        x.dtype, num_classes, objective, ridge, shrinkage
+    )
+    indices = _indices(indices, "indices", x.shape[1], most=x.shape[1])
+    return (x, y, indices, ridge, shrinkage, weights), options
+
+
+def search_arguments(
+    d: int, dtype, num_features, num_classes, objective, ridge, shrinkage, initial
+):
+    """The ridge, the shrinkage and the initial features (−1 for none) as arrays; the options."""
+    model, options = _model_arguments(dtype, num_classes, objective, ridge, shrinkage)
+    k = _checks.integer(num_features, "num_features", low=1, high=d)
+    start = jnp.full(k, -1, jnp.int32)
+    if initial is not None:
+        given = _indices(initial, "initial", d, most=k)
+        start = start.at[: given.shape[0]].set(given)
+    return (*model, start), options
+
+
+def check_fallback(fallback: str, key) -> None:
+    _checks.option(fallback, "fallback", FALLBACKS)
+    if (key is None) == (fallback == "random"):
+        raise _checks.fail("key", 'given exactly if fallback="random"', key)
+    if key is not None:
+        _checks.key(key)
+
+
+def check_rank(varying: int, counts: np.ndarray, k: int, ridge, shrinkage) -> None:
+    """Refuse more features than vary, or than the samples of the classes (`counts`) determine."""
+    if k > varying:
+        raise _checks.fail("num_features", f"at most {varying}, the features that vary", k)
+    if ridge is None or ridge > 0:
+        return
+    have = int(counts.sum()) - len(counts) if shrinkage > 0 else int(counts.min()) - 1
+    if have < k:
+        expected = f"positive to select {k} features, more than the rank {have} of a covariance"
+        raise _checks.fail("ridge", expected, f"{float(ridge)}")
+
+
+def _labelled_samples(x, y, num_classes, weights):
     x = _checks.real(x, "x", ndim=2)
     if 0 in x.shape:
         raise _checks.fail("x", "(n, d) with n ≥ 1 samples and d ≥ 1 features", f"{x.shape}")
@@ -192,8 +255,8 @@ def _data(x, y, num_classes, weights):
     return x, y, weights
 
 
-def _model(dtype, num_classes, objective, ridge, shrinkage):
-    """The ridge and the shrinkage as arrays, and the options."""
+def _model_arguments(dtype, num_classes, objective, ridge, shrinkage):
+    """The ridge and the shrinkage as arrays, and the static options."""
     _checks.option(objective, "objective", OBJECTIVES)
     if ridge is not None:
         _checks.number(ridge, "ridge", low=0, scalar=True)
@@ -203,47 +266,7 @@ def _model(dtype, num_classes, objective, ridge, shrinkage):
     _checks.number(shrinkage, "shrinkage", low=0, high=1, scalar=True)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     options: dict[str, Any] = {"num_classes": num_classes, "objective": objective}
-    return ridge, jnp.asarray(shrinkage, dtype), options
-
-
-def settings(d: int, dtype, num_features, num_classes, objective, ridge, shrinkage, initial):
-    """The ridge, the shrinkage and the features to begin with, as arrays; and the options."""
-    ridge, shrinkage, options = _model(dtype, num_classes, objective, ridge, shrinkage)
-    k = _checks.integer(num_features, "num_features", low=1, high=d)
-    start = jnp.full(k, -1, jnp.int32)
-    if initial is not None:
-        given = _indices(initial, "initial", d, most=k)
-        start = start.at[: given.shape[0]].set(given)
-    return (ridge, shrinkage, start), {"num_features": k, **options}
-
-
-def check_fallback(fallback: str, key) -> None:
-    _checks.option(fallback, "fallback", FALLBACKS)
-    if (key is None) == (fallback == "random"):
-        raise _checks.fail("key", 'given exactly if fallback="random"', key)
-    if key is not None:
-        _checks.key(key)
-
-
-def problem(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):
-    x, y, weights = _data(x, y, num_classes, weights)
-    given, options = settings(
-        x.shape[1], x.dtype, num_features, num_classes, objective, ridge, shrinkage, initial
-    )
-    ridge, shrinkage, start = given
-    if not any(map(_checks.is_traced, (x, y, weights, ridge, shrinkage))):
-        present = jnp.ones(y.shape, bool) if weights is None else weights > 0
-        varying = int(_moments.count_varying(x, present))
-        counts = np.bincount(np.asarray(y)[np.asarray(present)], minlength=num_classes)
-        check_rank(varying, counts, options["num_features"], ridge, shrinkage)
-    return (x, y, ridge, shrinkage, start, weights), options
-
-
-def _subset(x, y, indices, num_classes, objective, ridge, shrinkage, weights):
-    x, y, weights = _data(x, y, num_classes, weights)
-    ridge, shrinkage, options = _model(x.dtype, num_classes, objective, ridge, shrinkage)
-    indices = _indices(indices, "indices", x.shape[1], most=x.shape[1])
-    return (x, y, indices, ridge, shrinkage, weights), options
+    return (ridge, jnp.asarray(shrinkage, dtype)), options
 
 
 def _indices(value, name: str, d: int, *, most: int) -> Int[Array, "k"]:
@@ -258,15 +281,3 @@ def _indices(value, name: str, d: int, *, most: int) -> Int[Array, "k"]:
         if concrete.min() < 0 or concrete.max() >= d or len(set(concrete.tolist())) < concrete.size:
             raise _checks.fail(name, f"distinct features in 0 … {d - 1}", concrete.tolist())
     return out.astype(jnp.int32)
-
-
-def check_rank(varying: int, counts: np.ndarray, k: int, ridge, shrinkage) -> None:
-    """Enough features that vary, and enough samples; `counts` are those of the classes."""
-    if k > varying:
-        raise _checks.fail("num_features", f"at most {varying}, the features that vary", k)
-    if ridge is None or ridge > 0:
-        return
-    have = int(counts.sum()) - len(counts) if shrinkage > 0 else int(counts.min()) - 1
-    if have < k:
-        expected = f"positive to select {k} features, more than the rank {have} of a covariance"
-        raise _checks.fail("ridge", expected, f"{float(ridge)}")

@@ -1,8 +1,8 @@
-"""ManiFeSt for very many features, and what it costs.
+"""ManiFeSt for very many features, and its cost.
 
-The exact score needs six d×d matrices and two `eigh` of them. Here each kernel is a thin factor
-plus the ridge, and the rest is exact: outside the span of both factors the kernels are equal, so
-that mean, difference and |D| are those of matrices of twice the rank.
+The exact score needs six d×d matrices and two `eigh` of that size. Here each kernel is a low-rank
+factor plus the ridge. Everything else is exact: outside the span of both factors the kernels are
+equal, so that mean, difference and |D| are those of matrices of twice the rank.
 """
 
 import dataclasses
@@ -14,25 +14,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._types import ArrayLike, Bandwidth, Median, Percentile, Scalar, check_bandwidth
+from jaxfs._types import ArrayLike, Scalar
 from jaxfs.kernels import feature_bandwidth
-from jaxfs.kernels._rbf import coordinate_weights, sampled
-from jaxfs.methods.manifest._nystrom import (
-    BLOCK,
-    PIVOT_BLOCKS,
-    feature_points,
-    joint_score,
-    nystrom,
-    pivots,
-    refined,
-)
-from jaxfs.methods.manifest._part import Part
-from jaxfs.methods.manifest._score import RIDGE, _as_arrays, _two_classes
+from jaxfs.kernels._distances import coordinate_weights
+from jaxfs.kernels._rbf import Bandwidth, Median, Percentile, check_bandwidth, sampled
+from jaxfs.methods.manifest import _nystrom, _score
+from jaxfs.methods.manifest._shard import Shard
 
-#: More features than this have too many distances for a bandwidth rule without `sample`.
+#: Largest number of features for which a bandwidth rule may use all distances.
 MOST_EXACT = 16384
 
-#: So many features give the centre about which all are taken, where no rule looks at others.
+#: Number of features whose mean is the origin of all, if the bandwidth rule samples none.
 SEEN = 2048
 
 
@@ -43,56 +35,57 @@ def manifest_lowrank_score(
     *,
     rank: int,
     bandwidth: Bandwidth = Median(1.0, sample=2048),
-    ridge: Scalar = RIDGE,
+    ridge: Scalar = _score.RIDGE,
     t: Scalar = 0.5,
     landmarks: int | None = None,
     refine: int | None = None,
     weights1: ArrayLike | None = None,
     weights2: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
-    """`manifest_score` of kernels of low rank plus a ridge: time and memory linear in d.
+    """ManiFeSt score from low-rank kernels, in time and memory linear in d: for many features.
 
-    Each kernel is K ≈ F Fᵀ + `ridge`·I with F `(d, rank)` from its leading eigenpairs; D and |D| of
-    the two are then exact, in 2·`rank` dimensions.
+    Each kernel is K ≈ F Fᵀ + `ridge`·I with F `(d, rank)` from its leading eigenpairs. D and |D| of
+    these kernels are then computed exactly, in 2·`rank` dimensions.
 
     **Arguments**
 
-    - `key`: draws the landmarks.
+    - `key`: for drawing the landmarks.
     - `x1`, `x2`: `(n1, d)` and `(n2, d)`, the samples of the two classes; d ≥ 2, one dtype.
-    - `rank`: static, at most d: how many eigenpairs of each kernel are kept. It may exceed the
-      number of samples: Gaussian kernels are not linear in them.
-    - `bandwidth`: as in `manifest_score`; the default rule looks at 2048 features. Beyond 16 384
-      features a rule must have a `sample`.
-    - `ridge`: positive, unless the rank is d. Eigenvalues far below it do not matter; those above
-      it that the rank leaves out are lost.
+    - `rank`: static, at most d: the number of eigenpairs of each kernel. It may exceed the number
+      of samples, because Gaussian kernels are not linear in the samples.
+    - `bandwidth`: as in `manifest_score`; the default rule uses 2048 features. With more than
+      16 384 features a rule must have a `sample`.
+    - `ridge`: positive, unless the rank is d. Eigenvalues far below the ridge do not matter.
+      Larger ones beyond the rank are lost.
     - `t`, `weights1`, `weights2`: as in `manifest_score`.
-    - `landmarks`: static, in [`rank`, d]: the features from whose kernel columns the eigenpairs are
-      computed; by default 4·`rank`. With d of them the eigenpairs are exact.
-    - `refine`: static: how many passes over the whole kernel, O(d²) in time but not in memory,
-      improve the eigenpairs; by default one where d ≤ 10·`landmarks`, else none.
+    - `landmarks`: static, in [`rank`, d]: the number of features whose kernel columns give the
+      eigenpairs; by default 4·`rank`. With d landmarks the eigenpairs are exact.
+    - `refine`: static: the number of passes over the whole kernel that improve the eigenpairs, each
+      O(d²) in time but not in memory; by default one if d ≤ 10·`landmarks`, else none.
 
     **Returns** `(d,)`, nonnegative, larger is more different; `manifest_score` for `rank` = d.
 
-    **Numerics** the 2·`rank` problem and what defines the eigenpairs are in float64 where JAX has
-    it (`jax_enable_x64`), whatever the dtype of the data; all in float32 they were within 2e-3 of
-    the top score of that on real data. NaN in the data makes all scores NaN, and so does a traced
-    ridge of 0 with a rank below d.
+    **Numerics** the 2·`rank` problem and the matrices that define the eigenpairs are in float64 if
+    JAX has it enabled (`jax_enable_x64`), whatever the dtype of the data. Entirely in float32 the
+    scores were within 2e-3 of the top score of that on real data. NaN in the data makes all scores
+    NaN, as does a traced ridge of 0 with a rank below d.
 
-    **Defaults** on Prostate-GE, 5 966 features, rank 200: exact eigenpairs have a Spearman
-    correlation of .998 with the exact score and 92 of its top 100. Landmarks by pivots have 89 to
-    92 (4·rank), after a pass 91; uniformly drawn ones 86, after a pass 91. More rank is worth
-    more: 400 exact eigenpairs have 94. (`benchmarks/scale/manifest.py`)
+    **Defaults** were compared on Prostate-GE, 5 966 features, rank 200
+    (`benchmarks/scale/manifest.py`). Exact eigenpairs have a Spearman correlation of .998 with the
+    exact score and 92 of its top 100 features. 4·rank pivoted landmarks have 89 to 92 of them, and
+    91 after a pass; uniformly drawn landmarks have 86, and 91 after a pass. A higher rank helps
+    more: 400 exact eigenpairs have 94.
 
-    **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`: through the factors, with the choice
-    of landmarks a constant, and exact for that approximation where eigenvalues `rank` and
-    `rank` + 1 of it differ; otherwise finite, but without meaning. The joint subspace is not held
-    fixed. A second derivative raises `NotImplementedError`.
+    **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`: through the factors and their joint
+    subspace, with constant landmarks. They are exact for this approximation if its eigenvalues
+    `rank` and `rank` + 1 differ; otherwise they are finite, but meaningless. A second derivative
+    raises `NotImplementedError`.
 
-    **Cost** O(d·m²) time for m landmarks, and memory for some 12·`rank` numbers a feature, of which
-    `manifest_cost` tells the bytes. 100 000 float32 features of 80 samples at rank 200: 33
-    CPU-seconds, 9 more to compile, and 1.8 GB resident.
+    **Cost** O(d·m²) time for m landmarks, and memory for some 12·`rank` numbers per feature;
+    `manifest_cost` gives the bytes. 100 000 float32 features of 80 samples at rank 200 take 33
+    CPU-seconds, 9 more to compile, and 1.8 GB of resident memory.
 
-    Features 0 and 1 move together in the first class and against each other in the second:
+    Features 0 and 1 are equal in the first class and opposite in the second:
 
     >>> import jax
     >>> x1, x2 = jax.random.normal(jax.random.key(0), (2, 30, 6))
@@ -101,14 +94,14 @@ def manifest_lowrank_score(
     >>> sorted(score.argsort()[-2:].tolist())
     [0, 1]
     """
-    arguments, options = problem(
+    arguments, options = lowrank_arguments(
         key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
     )
-    return _score(*arguments, **options)
+    return _compiled(*arguments, **options)
 
 
-class Cost(NamedTuple):
-    """What a call will need: bytes at the peak, its arguments not counted, and operations."""
+class ManifestCost(NamedTuple):
+    """Estimated cost of a ManiFeSt score: peak memory without the arguments, and operations."""
 
     memory_bytes: int
     flops: int
@@ -122,18 +115,19 @@ def manifest_cost(
     *,
     landmarks: int | None = None,
     refine: int | None = None,
-) -> Cost:
-    """What `manifest_score` (`rank=None`) or `manifest_lowrank_score` will cost, before it is run.
+) -> ManifestCost:
+    """Estimate of the memory and operations of `manifest_score` or `manifest_lowrank_score`.
 
     **Arguments**
 
-    - `d`, `n`: features, and samples of the larger class.
-    - `rank`, `landmarks`, `refine`: as they will be given; `rank=None` is the exact score, which
-      has no `landmarks` and no `refine`.
-    - `dtype`: of the data; by default JAX's own.
+    - `d`, `n`: the number of features, and the number of samples of the larger class.
+    - `rank`, `landmarks`, `refine`: the arguments of `manifest_lowrank_score`. `rank=None` is the
+      exact `manifest_score`, which has no `landmarks` and no `refine`.
+    - `dtype`: the dtype of the data; by default JAX's default float.
 
-    **Returns** a `Cost`: `memory_bytes` at the peak, without the data and the compiler's own (some
-    0.3 GB), and `flops`; both to a factor of two, a sampled bandwidth not counted.
+    **Returns** a `ManifestCost`: `memory_bytes`, the peak memory without the data and without the
+    compiler (some 0.3 GB), and `flops`. Both are within a factor of two, and do not count a sampled
+    bandwidth.
 
     >>> manifest_cost(100_000, 40).memory_bytes > 3e11
     True
@@ -145,102 +139,91 @@ def manifest_cost(
     for value, name in ((landmarks, "landmarks"), (refine, "refine")):
         _checks.only_if(rank is not None, value, name, "rank is given")
     if rank is None:
-        # Two eigh of some 9 d³, a Cholesky factor, two triangular solves and three products.
-        return Cost(8 * d * d * itemsize, 27 * d**3)
+        # Two eigh of about 9 d³, a Cholesky factor, two triangular solves and three products.
+        return ManifestCost(8 * d * d * itemsize, 27 * d**3)
     k, m, refine = _ranks(d, rank, landmarks, refine)
     joint = min(2 * k, d)
-    choosing = 4 * d * (2 * m + 6 * m // PIVOT_BLOCKS) if m < d else 0  # in float32
-    # The factors, side by side, their basis with LAPACK's copies, and a product.
-    memory = max(choosing, itemsize * d * 6 * joint) + itemsize * (2 * n * d + 6 * max(BLOCK, d))
+    choosing = 4 * d * (2 * m + 6 * m // _nystrom.PIVOT_BLOCKS) if m < d else 0  # in float32
+    # Both factors, their joint basis with LAPACK's copies, and a product.
+    memory = max(choosing, itemsize * d * 6 * joint) + itemsize * (
+        2 * n * d + 6 * max(_nystrom.BLOCK, d)
+    )
     memory += 8 * (8 * m * m + 10 * joint * joint)
     row = 2 * n + 20  # a kernel entry: a product of n terms and an exponential
     flops = 2 * (d * m * (3 * row + 6 * m + 2 * k) + 20 * m**3 + refine * d * d * (row + 2 * k))
     flops += 10 * d * joint * joint + 27 * joint**3
-    return Cost(memory, flops)
+    return ManifestCost(memory, flops)
 
 
 @functools.partial(jax.jit, static_argnames=("rank", "landmarks", "refine"))
-def _score(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
-    d = x1.shape[1]
-    part = Part(d, d)
-    return part_score(part, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
+def _compiled(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
+    shard = Shard(x1.shape[1], x1.shape[1])
+    return shard_score(shard, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
 
 
-def part_score(part, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
-    """The scores of the features that a device has, `x1` and `x2`, among those of all."""
-    ridge = jnp.where(ridge >= 0, ridge, jnp.nan)  # a traced one cannot be refused
+def shard_score(shard, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
+    """The scores of one device's features, which are the columns of `x1` and `x2`."""
+    ridge = jnp.where(ridge >= 0, ridge, jnp.nan)  # a traced ridge may be negative
     key1, key2 = jax.random.split(key)
-    f1 = _factor(part, key1, x1, weights1, bandwidth, **options)
-    # One after the other, so that the second reuses the first's working memory; never true.
-    x2 = jnp.where(f1[0, 0] > 2, jnp.zeros_like(x2), x2)
-    return joint_score(part, f1, _factor(part, key2, x2, weights2, bandwidth, **options), ridge, t)
+    f1 = _factor(shard, key1, x1, weights1, bandwidth, **options)
+    f2 = _factor(shard, key2, _score.computed_after(f1, x2), weights2, bandwidth, **options)
+    return _nystrom.joint_score(shard, f1, f2, ridge, t)
 
 
-def _factor(part, key, x, weights, rule, *, rank, landmarks, refine):
-    """The thin factor of one class; NaN without weight, and for (traced) negative weights."""
+def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
+    """The low-rank factor of one class; NaN for zero or (traced) negative weights."""
     columns = jnp.matrix_transpose(x)
     if isinstance(rule, (Median, Percentile)):
         sample, rule = rule.sample, dataclasses.replace(rule, sample=None)
     else:
         sample = SEEN
-    seen = part.take(columns, jnp.asarray(sampled(part.total, sample), jnp.int32))
+    seen = shard.take(columns, jnp.asarray(sampled(shard.total, sample), jnp.int32))
     sigma = feature_bandwidth(jnp.matrix_transpose(seen), rule, weights=weights)
     w = coordinate_weights(weights, columns, "sample")
-    points = feature_points(x, w, part, seen)
-    if landmarks == part.total:
-        chosen = jnp.arange(part.total, dtype=jnp.int32)
+    kernel = _nystrom.lazy_kernel(x, w, sigma, shard, seen)
+    if landmarks == shard.total:
+        chosen = jnp.arange(shard.total, dtype=jnp.int32)
     else:
-        chosen = pivots(key, points, w, sigma, landmarks, part)
-    factor = nystrom(points, w, sigma, chosen, rank, part)
+        chosen = _nystrom.pivots(key, kernel, landmarks)
+    factor = _nystrom.nystrom(kernel, chosen, rank)
     for _ in range(refine):
-        factor = refined(points, w, sigma, factor, part)
-    if weights is None:
-        return factor
-    return jnp.where(jnp.any(weights > 0) & jnp.all(weights >= 0), factor, jnp.nan)
+        factor = _nystrom.refined(kernel, factor)
+    return factor if weights is None else jnp.where(_score.valid_weights(weights), factor, jnp.nan)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def problem(key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2):
-    """The arguments of `part_score`, checked, and its options."""
+def lowrank_arguments(
+    key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
+):
+    """The checked arguments of `shard_score` after the shard, and its options."""
     _checks.key(key)
-    x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
+    x1, x2, weights1, weights2 = _score.two_classes(x1, x2, weights1, weights2)
     d = x1.shape[1]
     check_bandwidth(bandwidth)
-    _check_sample(bandwidth, d, x1.dtype)
-    options = _options(d, rank, landmarks, refine, ridge, t)
-    bandwidth, ridge, t = _as_arrays((bandwidth, ridge, t), x1.dtype)
-    return (key, x1, x2, bandwidth, ridge, t, weights1, weights2), options
-
-
-def _ranks(d: int, rank, landmarks, refine) -> tuple[int, int, int]:
-    """The options, with what `None` stands for."""
-    rank = _checks.integer(rank, "rank", low=1, high=d)
-    if landmarks is None:
-        landmarks = min(d, 4 * rank)
-    landmarks = _checks.integer(landmarks, "landmarks", low=rank, high=d)
-    if refine is None:  # where a pass over the kernel costs no more than the landmarks did
-        refine = int(landmarks < d <= 10 * landmarks)
-    return rank, landmarks, _checks.integer(refine, "refine", low=0)
-
-
-def _options(d: int, rank, landmarks, refine, ridge, t) -> dict[str, int]:
+    sample = bandwidth.sample if isinstance(bandwidth, (Median, Percentile)) else 0
+    if (d if sample is None else min(sample, d)) > MOST_EXACT:
+        size = d * d * x1.dtype.itemsize / 2**30
+        expected = f"a number or a rule with sample ≤ {MOST_EXACT} for {d} features"
+        got = f"{bandwidth!r}, which would need {size:.0f} GiB of distances"
+        raise _checks.fail("bandwidth", expected, got)
     rank, landmarks, refine = _ranks(d, rank, landmarks, refine)
     _checks.number(ridge, "ridge", low=0, scalar=True)
     if rank < d:
         _checks.number(ridge, "ridge", low=0, open_low=True)
     _checks.number(t, "t", low=0, high=1, scalar=True)
-    return {"rank": rank, "landmarks": landmarks, "refine": refine}
+    numbers = _score.as_arrays((bandwidth, ridge, t), x1.dtype)
+    options = {"rank": rank, "landmarks": landmarks, "refine": refine}
+    return (key, x1, x2, *numbers, weights1, weights2), options
 
 
-def _check_sample(rule: Bandwidth, d: int, dtype) -> None:
-    if not isinstance(rule, (Median, Percentile)) or d <= MOST_EXACT:
-        return
-    if rule.sample is None or rule.sample > MOST_EXACT:
-        size = d * d * jnp.dtype(dtype).itemsize / 2**30
-        raise _checks.fail(
-            "bandwidth",
-            f"a number or a rule with sample ≤ {MOST_EXACT} for {d} features",
-            f"{rule!r}, which would take {size:.0f} GiB of distances",
-        )
+def _ranks(d: int, rank, landmarks, refine) -> tuple[int, int, int]:
+    """The checked options, with the defaults that `None` stands for."""
+    rank = _checks.integer(rank, "rank", low=1, high=d)
+    if landmarks is None:
+        landmarks = min(d, 4 * rank)
+    landmarks = _checks.integer(landmarks, "landmarks", low=rank, high=d)
+    if refine is None:  # if a pass over the kernel costs no more than the landmarks
+        refine = int(landmarks < d <= 10 * landmarks)
+    return rank, landmarks, _checks.integer(refine, "refine", low=0)

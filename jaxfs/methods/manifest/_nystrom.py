@@ -1,14 +1,14 @@
-"""The parts of the low-rank ManiFeSt score: a thin factor of each kernel, and the joint subspace.
+"""Low-rank factors of the feature kernels, and the score in the subspace that they span.
 
-A feature is a point with one coordinate a sample. A Gaussian kernel K between d such points has few
-large eigenvalues, and is nearly known from its columns at m landmarks L: with C = K[:, L] and
-W = K[L, L] (Nyström),
+A feature is a point with one coordinate per sample. A Gaussian kernel K between d such points has
+few large eigenvalues, and its columns at m landmarks L nearly determine it. With C = K[:, L] and
+W = K[L, L] the Nyström approximation is
 
     K ≈ C W⁻¹ Cᵀ ≈ F Fᵀ,   F = C W^-½ U      (d × k),
 
-U the k leading eigenvectors of W^-½ CᵀC W^-½. The rows of C are computed in blocks, twice, and
-neither K nor C is ever whole. A pass over all of K improves the factor: with V an orthonormal basis
-of F, K ≈ (K V)(Vᵀ K V)⁻¹(K V)ᵀ, one step of subspace iteration.
+where U holds the k leading eigenvectors of W^-½ CᵀC W^-½. The rows of C are computed in blocks,
+twice, so that neither K nor C is ever stored. A pass over all of K improves the factor: with V an
+orthonormal basis of F, K ≈ (K V)(Vᵀ K V)⁻¹(K V)ᵀ, one step of subspace iteration.
 
 **Reference** Y. Chen, E. Epperly, J. Tropp, R. Webber, *Randomly pivoted Cholesky: practical
 approximation of a kernel matrix with few entry evaluations*, Comm. Pure Appl. Math. 78, 2025.
@@ -17,7 +17,7 @@ approximation of a kernel matrix with few entry evaluations*, Comm. Pure Appl. M
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,132 +27,133 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs._numerics import atanhc, congruence, eps, matmul, symmetrize
 from jaxfs.geometry import spd
 from jaxfs.kernels import rbf
-from jaxfs.kernels._distances import Points, between, centred, mean_point
+from jaxfs.kernels._distances import Points, between, mean_point, points_about
 from jaxfs.linalg import _frechet, absm, eigh, inv_sqrtm, leading_eigenspace
 from jaxfs.linalg._lapack import cholesky, solve_triangular
-from jaxfs.methods.manifest._part import Part
+from jaxfs.methods.manifest._shard import Shard
 
-#: Entries of a block of kernel rows: enough to keep the processor busy, little beside the factors.
+#: Entries of a block of kernel rows: enough work for the processor, little memory.
 BLOCK = 2**21
 
-#: Landmarks are drawn in so many blocks: more choose a little better, and take longer.
+#: A function from points to rows of a matrix.
+RowsOf = Callable[[Points], Float[Array, "p k"]]
+
+#: Number of blocks in which landmarks are drawn; more give slightly better ones and take longer.
 PIVOT_BLOCKS = 10
 
 
-def widest() -> Any:
-    """float64 where JAX has it, for what is small and ill-conditioned."""
+def widest_dtype() -> Any:
+    """float64 if JAX has it enabled: for small, ill-conditioned matrices."""
     return jax.dtypes.canonicalize_dtype(jnp.float64)
 
 
-# ---- A thin factor of a Gaussian kernel ---------------------------------------------------------
+# ---- A low-rank factor of one kernel ------------------------------------------------------------
 
 
-def feature_points(x: Float[Array, "n d"], w: Float[Array, "n"], part: Part, seen) -> Points:
-    """The columns of `x` as points about a centre, so that distances keep their digits.
+class LazyKernel(NamedTuple):
+    """The Gaussian kernel between features, computed in blocks on demand."""
 
-    The centre is that of the columns `seen`, the same on all devices.
+    points: Points  # the features of this device
+    weights: Float[Array, "n"]
+    sigma: Float[Array, ""]
+    shard: Shard
+
+    def entries(self, a: Points, b: Points) -> Float[Array, "p q"]:
+        return rbf(between(a, b, self.weights), self.sigma)
+
+
+def lazy_kernel(
+    x: Float[Array, "n d"], weights: Float[Array, "n"], sigma: Float[Array, ""], shard: Shard, seen
+) -> LazyKernel:
+    """The kernel between the columns of `x`.
+
+    The points are taken relative to the mean of the columns `seen`, which is the same on all
+    devices, so that distances keep their digits.
     """
-    columns = jnp.matrix_transpose(x)
-    everyone = jnp.ones((seen.shape[0],), bool)
-    return centred(columns, w, mean_point(seen, w, everyone), part.present)
+    centre = mean_point(seen, weights, jnp.ones((seen.shape[0],), bool))
+    points = points_about(jnp.matrix_transpose(x), weights, centre, shard.present)
+    return LazyKernel(points, weights, sigma, shard)
 
 
-def pivots(
-    key: Array, points: Points, w: Float[Array, "n"], sigma: Float[Array, ""], m: int, part: Part
-) -> Int[Array, "m"]:
-    """m features whose columns tell most of K: Cholesky with random pivots, in blocks.
+def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
+    """m landmarks by randomly pivoted Cholesky, in blocks.
 
-    Each block is drawn with probabilities proportional to what the columns before it leave of the
-    diagonal of K, so that crowds do not get all the landmarks and loners get one. Only the choice
-    is kept: single precision is enough.
+    The probability of a feature is proportional to the part of its diagonal entry of K that the
+    landmarks of earlier blocks do not explain. Clusters then do not get all the landmarks, and
+    isolated features get one. Only the indices are used, so single precision is enough.
     """
-    points, w, sigma = jax.tree.map(
-        lambda a: lax.stop_gradient(a).astype(jnp.float32), (points, w, sigma)
+    shard = kernel.shard
+    points, weights, sigma = jax.tree.map(
+        lambda a: lax.stop_gradient(a).astype(jnp.float32), kernel[:3]
     )
+    kernel = LazyKernel(points, weights, sigma, shard)
     size = math.ceil(m / PIVOT_BLOCKS)
 
     def step(state, at):
         i, key = at
         factor, left = state
-        gumbel = part.mine(jax.random.gumbel(key, (part.total,), left.dtype))
-        chosen, (picks, rows) = part.best(jnp.log(left) + gumbel, size, (points, factor))
-        columns = _kernel(points, picks, w, sigma) - matmul(factor, rows.T)
-        core = symmetrize(_kernel(picks, picks, w, sigma) - matmul(rows, rows.T))
-        lift = 1e-4 * jnp.trace(core) / size + 1e-6  # of a diagonal that was 1
+        gumbel = shard.local(jax.random.gumbel(key, (shard.total,), left.dtype))
+        score = jnp.log(left) + gumbel
+        chosen, (picks, rows) = shard.top_k(score, size, (points, factor))
+        columns = kernel.entries(points, picks) - matmul(factor, rows.T)
+        core = symmetrize(kernel.entries(picks, picks) - matmul(rows, rows.T))
+        lift = 1e-4 * jnp.trace(core) / size + 1e-6  # relative to the kernel's diagonal of ones
         root = cholesky(core + lift * jnp.eye(size, dtype=core.dtype))
         new = solve_triangular(root, columns.T).T
         factor = lax.dynamic_update_slice(factor, new, (jnp.zeros_like(i), i * size))
-        # Never 0 but for those taken: landmarks are distinct even where nothing is left to tell.
+        # Only landmarks get 0, so that landmarks are distinct even if nothing is left to explain.
         left = jnp.maximum(left - jnp.sum(new * new, axis=1), 1e-12 * jnp.sign(left))
-        return (factor, left.at[part.place(chosen)].set(0.0, mode="drop")), chosen
+        return (factor, left.at[shard.local_index(chosen)].set(0.0, mode="drop")), chosen
 
-    start = (
-        jnp.zeros((part.size, PIVOT_BLOCKS * size), jnp.float32),
-        part.present.astype(jnp.float32),
-    )
+    factor = jnp.zeros((shard.size, PIVOT_BLOCKS * size), jnp.float32)
     steps = jnp.arange(PIVOT_BLOCKS), jax.random.split(key, PIVOT_BLOCKS)
-    return jnp.ravel(lax.scan(step, start, steps)[1])[:m]
+    return jnp.ravel(lax.scan(step, (factor, shard.present.astype(jnp.float32)), steps)[1])[:m]
 
 
-def nystrom(
-    points: Points,
-    w: Float[Array, "n"],
-    sigma: Float[Array, ""],
-    landmarks: Int[Array, "m"],
-    rank: int,
-    part: Part,
-) -> Float[Array, "d k"]:
-    """F of orthogonal columns with F Fᵀ ≈ K: the leading part of C W⁻¹ Cᵀ."""
-    chosen = jax.tree.map(lambda a: part.take(a, landmarks), points)
-    whiten = _inverse_root(_kernel(chosen, chosen, w, sigma).astype(widest()))
+def nystrom(kernel: LazyKernel, landmarks: Int[Array, "m"], rank: int) -> Float[Array, "d k"]:
+    """F with orthogonal columns and F Fᵀ ≈ K: the leading part of C W⁻¹ Cᵀ."""
+    points, sigma, shard = kernel.points, kernel.sigma, kernel.shard
+    chosen = jax.tree.map(lambda a: shard.take(a, landmarks), points)
+    whiten = _lifted_inverse_root(kernel.entries(chosen, chosen).astype(widest_dtype()))
 
     def rows(extend):
         extend = extend.astype(sigma.dtype)
-        return lambda block: matmul(_kernel(block, chosen, w, sigma), extend)
+        return lambda block: matmul(kernel.entries(block, chosen), extend)
 
-    gram = _gram(rows(whiten), points, landmarks.size, part)
+    gram = _gram(rows(whiten), points, landmarks.size, shard)
     vectors, _ = leading_eigenspace(gram, rank)
-    factor = _by_rows(rows(matmul(whiten, vectors)), points, landmarks.size)
-    return jnp.where(part.present[:, None], factor, 0.0)
+    factor = _blockwise(rows(matmul(whiten, vectors)), points, landmarks.size)
+    return jnp.where(shard.present[:, None], factor, 0.0)
 
 
-def refined(
-    points: Points,
-    w: Float[Array, "n"],
-    sigma: Float[Array, ""],
-    factor: Float[Array, "d k"],
-    part: Part,
-) -> Float[Array, "d k"]:
-    """A better factor of K by one pass over all of its rows."""
-    # The result depends on the span of V alone: which basis it has is a constant.
-    turn = lax.stop_gradient(part.qr(factor)[1])
-    v = solve_triangular(turn.T, factor.T).T
+def refined(kernel: LazyKernel, factor: Float[Array, "d k"]) -> Float[Array, "d k"]:
+    """A better factor of K, from one pass over all of its rows."""
+    points, shard = kernel.points, kernel.shard
+    # The result depends on the span of V alone, so that its basis may be a constant.
+    triangle = lax.stop_gradient(shard.qr(factor)[1])
+    v = solve_triangular(triangle.T, factor.T).T
 
     def product(others):
         points_there, v_there = others
-        times = lambda rows: matmul(_kernel(rows, points_there, w, sigma), v_there)  # noqa: E731
-        return _by_rows(times, points, part.size)
+        times = lambda rows: matmul(kernel.entries(rows, points_there), v_there)  # noqa: E731
+        return _blockwise(times, points, shard.size)
 
-    kv = jnp.where(part.present[:, None], part.around(product, (points, v)), 0.0)
-    core = symmetrize(part.sum(matmul(v.T, kv))).astype(widest())
-    return matmul(kv, _inverse_root(core).astype(sigma.dtype))
+    kv = jnp.where(shard.present[:, None], shard.ring_sum(product, (points, v)), 0.0)
+    core = symmetrize(shard.sum(matmul(v.T, kv))).astype(widest_dtype())
+    return matmul(kv, _lifted_inverse_root(core).astype(kernel.sigma.dtype))
 
 
-def _inverse_root(core: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    """core^-½ of a semi-definite matrix, with rounding-level eigenvalues lifted out of rounding."""
+def _lifted_inverse_root(core: Float[Array, "k k"]) -> Float[Array, "k k"]:
+    """core^-½ of a semi-definite matrix, with its smallest eigenvalues raised above rounding."""
     tiny = 8 * eps(core.dtype) * lax.stop_gradient(jnp.trace(core))
     return inv_sqrtm(core + tiny * jnp.eye(core.shape[0], dtype=core.dtype))
 
 
-def _kernel(a: Points, b: Points, w: Array, sigma: Array) -> Float[Array, "p q"]:
-    return rbf(between(a, b, w), sigma)
-
-
 def _blocks(points: Points, width: int, present: Bool[Array, "d"]) -> tuple[Points, Array]:
-    """Points in blocks whose kernel rows of some width fit, and which are not padding."""
+    """Blocks of points whose kernel rows of `width` entries fit, and which are not padding."""
     d = points.level.shape[0]
     number = math.ceil(d / max(1, min(d, BLOCK // width)))
-    size = math.ceil(d / number)  # blocks of like size, hence little padding
+    size = math.ceil(d / number)  # blocks of equal size need little padding
 
     def split(a):
         padded = jnp.pad(a, [(0, number * size - d)] + [(0, 0)] * (a.ndim - 1))
@@ -161,10 +162,8 @@ def _blocks(points: Points, width: int, present: Bool[Array, "d"]) -> tuple[Poin
     return jax.tree.map(split, points), split(present)
 
 
-def _by_rows(
-    function: Callable[[Points], Array], points: Points, width: int
-) -> Float[Array, "d k"]:
-    """`function` of all points, a block at a time; derivatives compute the blocks anew."""
+def _blockwise(function: RowsOf, points: Points, width: int) -> Float[Array, "d k"]:
+    """`function(points)`, one block at a time; derivatives compute the blocks again."""
     blocks, present = _blocks(points, width, jnp.ones(points.level.shape, bool))
     if present.shape[0] == 1:
         return function(points)
@@ -172,10 +171,8 @@ def _by_rows(
     return out.reshape(-1, out.shape[-1])[: points.level.shape[0]]
 
 
-def _gram(
-    function: Callable[[Points], Array], points: Points, width: int, part: Part
-) -> Float[Array, "m m"]:
-    """FᵀF of the rows F that `function` gives, a block at a time."""
+def _gram(function: RowsOf, points: Points, width: int, shard: Shard) -> Float[Array, "m m"]:
+    """FᵀF of the rows F = `function(points)`, one block at a time."""
 
     @jax.checkpoint
     def add(total, block):
@@ -183,74 +180,65 @@ def _gram(
         rows = jnp.where(present[:, None], function(points), 0.0).astype(total.dtype)
         return total + matmul(rows.T, rows), None
 
-    start, blocks = jnp.zeros((width, width), widest()), _blocks(points, width, part.present)
-    if blocks[1].shape[0] == 1:
-        gram = add(start, jax.tree.map(lambda a: a[0], blocks))[0]
-    else:
-        gram = lax.scan(add, start, blocks)[0]
-    return symmetrize(part.sum(gram))
+    start = jnp.zeros((width, width), widest_dtype())
+    gram = lax.scan(add, start, _blocks(points, width, shard.present))[0]
+    return symmetrize(shard.sum(gram))
 
 
 # ---- The joint subspace -------------------------------------------------------------------------
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def joint_score(
-    part: Part,
-    f1: Float[Array, "d k"],
-    f2: Float[Array, "d k"],
-    ridge: Float[Array, ""],
-    t: Float[Array, ""],
-) -> Float[Array, "d"]:
-    """diag |D| of F₁F₁ᵀ + ridge·I and F₂F₂ᵀ + ridge·I, exactly, in 2k dimensions.
+def joint_score(shard: Shard, f1, f2, ridge, t) -> Float[Array, "d"]:
+    """diag |D| of F₁F₁ᵀ + ridge·I and F₂F₂ᵀ + ridge·I, exactly, for F₁, F₂ `(d, k)`.
 
-    Outside the span of [F₁ F₂] both kernels are ridge·I and D is 0: with Q an orthonormal basis of
+    Outside the span of [F₁ F₂] both kernels are ridge·I and D is 0. With Q an orthonormal basis of
     the span, D = Q D_Q Qᵀ and |D| = Q |D_Q| Qᵀ, where D_Q is the difference of the projections.
     """
-    basis = part.qr(jnp.concat([f1, f2], axis=1))[0]
-    return _inside(part, basis, f1, f2, ridge, t)
+    basis = shard.qr(jnp.concat([f1, f2], axis=1))[0]
+    return _inside(shard, basis, f1, f2, ridge, t)
 
 
 @joint_score.defjvp
-def _joint_score_jvp(part, primals, tangents):
-    """First the change within the span, with Q held fixed; then that of the span itself.
+def _joint_score_jvp(shard, primals, tangents):
+    """The derivative within the span, with Q fixed, plus that of the span itself.
 
-    K₁ and K₂ change outside of the span by second order only, and across its border by
-    Z = (I − QQᵀ)(dK₁ − dK₂)Q. There, D = R f(R⁻¹(K₁ − K₂)R⁻ᵀ)Rᵀ changes by Z H, where
-    H = R⁻ᵀ (f(x)/x) Rᵀ, since x = f = 0 outside; and |D| by Z H sign(D_Q).
+    Outside the span K₁ and K₂ change only to second order. Between the span and its complement
+    they change by Z = (I − QQᵀ)(dK₁ − dK₂)Q. There, D = R f(R⁻¹(K₁ − K₂)R⁻ᵀ)Rᵀ changes by Z H with
+    H = R⁻ᵀ (f(x)/x) Rᵀ, since x = f = 0 outside, and |D| changes by Z H sign(D_Q).
     """
     f1, f2, ridge, t = primals
     df1, df2, _, _ = tangents
-    basis = part.qr(jnp.concat([f1, f2], axis=1))[0]
-    value, inside = jax.jvp(functools.partial(_inside, part, basis), primals, tangents)
+    basis = shard.qr(jnp.concat([f1, f2], axis=1))[0]
+    value, inside = jax.jvp(functools.partial(_inside, shard, basis), primals, tangents)
     basis = _frechet.differentiable_once(basis, (f1, f2))
-    a1, a2 = (_core(part, basis, f, ridge) for f in (f1, f2))
+    a1, a2 = (_core(shard, basis, f, ridge) for f in (f1, f2))
     across = matmul(*_border(a1, a2, t.astype(a1.dtype))).astype(f1.dtype)
-    inner = lambda a, b: part.sum(matmul(a.T, b))  # noqa: E731
+    inner = lambda a, b: shard.sum(matmul(a.T, b))  # noqa: E731
     z = matmul(df1, inner(f1, basis)) - matmul(df2, inner(f2, basis))
     z = z - matmul(basis, inner(basis, z))
     return value, inside + 2 * jnp.sum(matmul(z, across) * basis, axis=1)
 
 
-def _inside(part, basis, f1, f2, ridge, t):
-    a1, a2 = (_core(part, basis, f, ridge) for f in (f1, f2))
+def _inside(shard, basis, f1, f2, ridge, t):
+    a1, a2 = (_core(shard, basis, f, ridge) for f in (f1, f2))
     size = absm(spd.difference(a1, a2, t.astype(a1.dtype))).astype(basis.dtype)
     return jnp.sum(matmul(basis, size) * basis, axis=1)
 
 
-def _core(part, basis, factor, ridge):
-    """Qᵀ (F Fᵀ + ridge·I) Q in the widest dtype."""
-    c = part.sum(matmul(basis.T, factor)).astype(widest())
+def _core(shard, basis, factor, ridge):
+    """Qᵀ (F Fᵀ + ridge·I) Q in `widest_dtype()`."""
+    c = shard.sum(matmul(basis.T, factor)).astype(widest_dtype())
     core = symmetrize(matmul(c, c.T)) + ridge.astype(c.dtype) * jnp.eye(c.shape[0], dtype=c.dtype)
-    if part.axis is None:
+    if shard.axis is None:
         return core
-    # Directions of padding, where a rank near d has some: any kernel there, the same for both.
-    outside = jnp.where(part.present[:, None], 0.0, lax.stop_gradient(basis))
-    return core + part.sum(matmul(outside.T, outside)).astype(c.dtype)
+    # If the rank is near d, the basis has directions of padding: both kernels are 1 there.
+    outside = jnp.where(shard.present[:, None], 0.0, lax.stop_gradient(basis))
+    return core + shard.sum(matmul(outside.T, outside)).astype(c.dtype)
 
 
 def _border(a1, a2, t):
-    """H and sign(D_Q) of the derivative above, as constants."""
+    """H and sign(D_Q) of `_joint_score_jvp`, as constants."""
     root = cholesky(a1 + a2)
     solve = functools.partial(solve_triangular, root)
     x, u = eigh(symmetrize(solve(solve(a1 - a2).T)))

@@ -1,8 +1,8 @@
 """ManiFeSt: features whose association with the others differs most between classes.
 
-Each class gives a kernel between the *features*, K_ℓ (eq. 1). On the manifold of positive definite
-matrices the two kernels have a mean M (eq. 2) and a difference D, the tangent at M that leads to K₁
-(eq. 3). A feature's score is its share in |D| (eq. 4):
+Each class ℓ gives a kernel K_ℓ between the *features* (eq. 1). M is the mean of the two kernels on
+the manifold of positive definite matrices (eq. 2). Their difference D is the tangent vector at M
+that points to K₁ (eq. 3). The score of a feature is its entry on the diagonal of |D| (eq. 4):
 
     r = Σ_i |λ_i| φ_i ∘ φ_i = diag |D|,    D = Φ diag(λ) Φᵀ.
 
@@ -20,22 +20,23 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._types import ArrayLike, Bandwidth, Median, Scalar, check_bandwidth
+from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import spd, spsd
 from jaxfs.kernels import feature_kernel
-from jaxfs.linalg import absm_diagonal
+from jaxfs.kernels._rbf import Bandwidth, Median, check_bandwidth
+from jaxfs.linalg._divided_differences import abs_diagonal as absm_diagonal
 
 GEOMETRIES = ("spd", "spsd")
 AGGREGATES = ("max", "sum")
-#: What is added to the diagonal of kernels by default.
+#: The default ridge, added to the diagonal of the kernels.
 RIDGE = 1e-2
 
 
 class ManifestOperators(NamedTuple):
     """The kernels of two classes, their mean and their difference; all `(d, d)`.
 
-    With `geometry="spd"` the kernels have their ridge. With `"spsd"` they are whole, while mean and
-    difference are those of their leading parts of the same rank.
+    With `geometry="spd"` the kernels include the ridge. With `"spsd"` the kernels have full rank,
+    and the mean and the difference are those of their leading eigenvectors.
     """
 
     kernel1: Float[Array, "d d"]
@@ -56,53 +57,58 @@ def manifest_score(
     weights1: ArrayLike | None = None,
     weights2: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
-    """How differently each feature is associated with the others in two classes: diag |D|.
+    """Score of how much each feature's associations with the others differ between two classes.
+
+    The score is diag |D| of eq. 4, by Algorithm 1 or Algorithm 2.
 
     **Arguments**
 
     - `x1`, `x2`: `(n1, d)` and `(n2, d)`, the samples of the two classes; d ≥ 2, one dtype.
-    - `bandwidth`: σ of the feature kernels, the same number for both classes, or a rule applied to
-      each class: `Median(factor)`, `Percentile(q, factor)`. Squared distances between features are
-      sums over samples: with one number and classes of unequal sizes (or total weights) the kernels
-      differ by size alone, which a rule avoids. Two features have but one distance:
-      with a rule their kernels are alike and the score is 0 to rounding.
-    - `geometry`: static. `"spd"`: both kernels plus `ridge`·I, Algorithm 1. `"spsd"`: Algorithm 2
+    - `bandwidth`: σ of the feature kernels. Either one number for both classes, or a rule that is
+      applied to each class: `Median(factor)`, `Percentile(q, factor)`. Squared distances between
+      features are sums over samples. With one number, classes of unequal sizes (or total weights)
+      therefore have different kernels because of their sizes alone; a rule avoids this. Two
+      features have only one distance: with a rule both kernels are equal and the score is 0 to
+      rounding.
+    - `geometry`: static. `"spd"`: Algorithm 1 on both kernels plus `ridge`·I. `"spsd"`: Algorithm 2
       on the leading `rank` eigenvectors.
-    - `ridge`: nonnegative, for `"spd"` only; 0.01 by default, 0 is the paper's score. The kernels
-      have ones on their diagonal.
-    - `rank`: static, for `"spsd"` only; by default the smaller numerical rank of the two kernels.
-    - `t`: in [0, 1], the point of the geodesic from K₁ to K₂ where the difference is taken:
-      D(t) = ½(Log_M K₁ − Log_M K₂), M = γ(t); ½ is the paper's choice.
+    - `ridge`: nonnegative, for `"spd"` only. The default is 0.01, and 0 gives the paper's score.
+      The kernels have ones on their diagonal.
+    - `rank`: static, for `"spsd"` only. The default is the smaller numerical rank of the kernels.
+    - `t`: in [0, 1], the point of the geodesic γ from K₁ to K₂ at which the difference is taken:
+      D(t) = ½(Log_M K₁ − Log_M K₂) with M = γ(t). The paper uses ½.
     - `weights1`, `weights2`: `(n1,)`, `(n2,)`, nonnegative sample weights. A sample of weight zero
-      is as if absent, whatever it holds.
+      has no effect, even if it contains NaN.
 
     **Returns** `(d,)`, nonnegative, larger is more different.
 
-    **Numerics** RBF kernels of real data are numerically singular: with `ridge=0` a kernel that is
-    not positive definite in its dtype gives NaN; raise the ridge. So do a class without weight and
-    options that are traced and out of range.
+    **Numerics** RBF kernels of real data are numerically singular. With `ridge=0` a kernel that is
+    not positive definite in its dtype gives NaN; a larger ridge avoids this. A class without
+    weight, or a traced option out of range, also gives NaN.
     At the default ridge float32 was within 2e-4 of float64, relative to the top score, on six real
     data sets of up to 6000 features (`benchmarks/precision/manifest.py`).
-    `"spsd"` at the numerical rank is ill-conditioned (two correct codes differ by percents) and not
-    symmetric in the classes.
+    `"spsd"` at the numerical rank is ill-conditioned: two correct implementations differ by
+    several percent. It is not symmetric in the classes.
 
-    **Defaults** compared by nested cross-validation on six real sets, in float32 and float64
-    (`benchmarks/defaults/manifest.py`). With `"spd"`, σ from the 5th percentile to 3 medians and
-    ridges of 1e-3, 1e-2 and 1e-1 reach 68.7 to 70.9% inner accuracy in the mean over sets, the
-    default 69.9: less apart than the sets are, so the median stays, and the middle ridge. On the
-    outer folds it reaches 74.9%, the setting that the inner folds choose 73.8. Smaller σ, and
-    `"spsd"` of rank 20, stay below 69.1 inside. σ chosen for each data set is worth more: 77.8%.
-    Few relevant features among many, as in Madelon, ask for a small one: `Median(0.1)`.
+    **Defaults** were compared by nested cross-validation on six real data sets, in float32 and
+    float64 (`benchmarks/defaults/manifest.py`). With `"spd"`, σ from the 5th percentile to 3
+    medians and ridges of 1e-3, 1e-2 and 1e-1 reach a mean inner accuracy of 68.7 to 70.9%; the
+    default reaches 69.9%. These differences are smaller than those between the data sets, so the
+    default is the median with the middle ridge. On the outer folds it reaches 74.9%, and the
+    setting chosen on the inner folds 73.8%. Smaller σ, and `"spsd"` of rank 20, stay below 69.1%
+    on the inner folds. Choosing σ for each data set helps more: 77.8%. Data with few relevant
+    features among many, such as Madelon, need a small σ: `Median(0.1)`.
 
-    **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`: exact for `"spd"`, duplicated features
-    included; identical classes are a kink, with a finite subgradient. For `"spsd"`: exact for a
-    fixed rank with a spectral gap there; otherwise finite, but without meaning and possibly huge.
+    **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`. For `"spd"` they are exact, including
+    at duplicated features; identical classes are a kink with a finite subgradient. For `"spsd"`
+    they are exact for a fixed rank with a spectral gap there; otherwise they are finite, but
+    meaningless and possibly huge.
 
     **Cost** `"spd"`: one Cholesky and two `eigh` of size d. `"spsd"`: two `eigh` of size d, then
-    decompositions of k×k matrices, k the rank, which is d for `rank=None`. Memory for `"spd"`: six
-    d×d arrays, and two of workspace in `eigh`.
+    decompositions of k×k matrices, where k is the rank (d for `rank=None`). Memory for `"spd"`:
+    six d×d arrays, and two of workspace in `eigh`.
 
-    Features 0 and 1 move together in the first class and against each other in the second:
+    Features 0 and 1 are equal in the first class and opposite in the second:
 
     >>> import jax
     >>> x1, x2 = jax.random.normal(jax.random.key(0), (2, 30, 5))
@@ -110,11 +116,10 @@ def manifest_score(
     >>> sorted(manifest_score(x1, x2).argsort()[-2:].tolist())
     [0, 1]
     """
-    x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
-    check_bandwidth(bandwidth)
-    ridge, options = _options(x1.shape[1], geometry, ridge, rank, t)
-    bandwidth, ridge, t = _as_arrays((bandwidth, ridge, t), x1.dtype)
-    return _score(x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
+    arguments, options = _two_class_arguments(
+        x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2
+    )
+    return _score(*arguments, **options)
 
 
 def manifest_from_kernels(
@@ -126,12 +131,12 @@ def manifest_from_kernels(
     rank: int | None = None,
     t: Scalar = 0.5,
 ) -> Float[Array, "d"]:
-    """The ManiFeSt score of any two positive semi-definite feature kernels.
+    """ManiFeSt score of two positive semi-definite feature kernels, which need not be Gaussian.
 
     **Arguments**
 
-    - `k1`, `k2`: `(d, d)`, symmetric (of others the symmetric part is taken) and of like scale; the
-      method is not limited to Gaussian kernels. `ridge` is in their units.
+    - `k1`, `k2`: `(d, d)`, of similar scale. Only the symmetric part is used. `ridge` is in the
+      units of the kernels.
     - the others: as in `manifest_score`.
 
     **Returns** `(d,)`.
@@ -141,9 +146,13 @@ def manifest_from_kernels(
     >>> manifest_from_kernels(k1, k2, ridge=0.0).round(4).tolist()
     [0.0, 1.3863]
     """
-    k1, k2 = _two_kernels(k1, k2)
+    k1, k2 = (_checks.square(_checks.real(k, n), n) for k, n in ((k1, "k1"), (k2, "k2")))
+    for k, name in ((k1, "k1"), (k2, "k2")):
+        if k.ndim != 2 or k.shape[-1] < 2:
+            raise _checks.fail(name, "(d, d) with d ≥ 2 features", f"shape {k.shape}")
+    _checks.alike(k1, k2, "k1 and k2")
     ridge, options = _options(k1.shape[-1], geometry, ridge, rank, t)
-    ridge, t = _as_arrays((ridge, t), k1.dtype)
+    ridge, t = as_arrays((ridge, t), k1.dtype)
     return _score_kernels(k1, k2, ridge, t, **options)
 
 
@@ -159,17 +168,16 @@ def manifest_operators(
     weights1: ArrayLike | None = None,
     weights2: ArrayLike | None = None,
 ) -> ManifestOperators:
-    """The operators behind `manifest_score`: kernels, mean M(t) and difference D(t).
+    """Kernels, mean M(t) (eq. 2) and difference D(t) (eq. 3) from which ManiFeSt takes its score.
 
-    The arguments are those of `manifest_score`. The eigenvectors of the mean show what the classes
-    share, those of the difference what tells them apart (the paper's Fig. 2); take them with
-    `jaxfs.linalg.dominant_eigenpairs(operators.difference, k)`.
+    The arguments are those of `manifest_score`. The leading eigenvectors of the mean show the
+    structure that the classes share, those of the difference how the classes differ (the paper's
+    Fig. 2). `jaxfs.linalg.dominant_eigenpairs(operators.difference, k)` computes them.
     """
-    x1, x2, weights1, weights2 = _two_classes(x1, x2, weights1, weights2)
-    check_bandwidth(bandwidth)
-    ridge, options = _options(x1.shape[1], geometry, ridge, rank, t)
-    bandwidth, ridge, t = _as_arrays((bandwidth, ridge, t), x1.dtype)
-    return _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, **options)
+    arguments, options = _two_class_arguments(
+        x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2
+    )
+    return _operators(*arguments, **options)
 
 
 def manifest_multiclass_score(
@@ -184,74 +192,90 @@ def manifest_multiclass_score(
     rank: int | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, "d"] | Float[Array, "c d"]:
-    """How far each feature's associations in one class lie from the mean of all classes.
+    """Score of how much each feature's associations in a class differ from the mean of all classes.
 
-    r_ℓ = diag |D_ℓ|, D_ℓ = Log_M(K_ℓ) with M the geometric mean of the kernels K_1 … K_C, then the
-    maximum or the sum over classes.
+    r_ℓ = diag |D_ℓ|, D_ℓ = Log_M(K_ℓ), where M is the geometric mean of the kernels K_1 … K_C. The
+    score is the maximum or the sum of r_ℓ over the classes.
 
     **Arguments**
 
     - `x`: `(n, d)`, the samples of all classes; d ≥ 2.
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_classes`: static, C ≥ 2.
-    - `aggregate`: static. `"max"` favours features that mark one class, `"sum"` those that several
-      share; `None` returns the classes apart.
-    - `weights`: `(n,)`, nonnegative sample weights; zero is as if absent.
+    - `aggregate`: static. `"max"` favours features specific to one class, `"sum"` features that
+      distinguish several classes. `None` returns the score of each class.
+    - `weights`: `(n,)`, nonnegative sample weights. A sample of weight zero has no effect.
     - the others: as in `manifest_score`.
 
-    **Returns** `(d,)`, or `(C, d)` for `aggregate=None`. Two classes: with `"spd"` both have the
-    binary score, so the maximum is it and the sum twice it; with `"spsd"`, which is not symmetric,
-    each class has the binary score of that order.
+    **Returns** `(d,)`, or `(C, d)` for `aggregate=None`. For two classes and `"spd"` both rows are
+    the binary score, so that the maximum is the binary score and the sum is twice that. With
+    `"spsd"`, which is not symmetric, each class has the binary score with that class first.
 
-    **Numerics** a class without weight, or (`"spd"`) a mean that has not converged, gives NaN, as
-    does a kernel that is not positive definite. With `"spsd"` the subspaces of many classes can be
-    so far apart that their mean is neither unique nor found to rounding; the score is then taken at
-    the point reached (`spsd.mean` says how good it is). Labels out of range raise when `y` is
-    concrete; traced, they belong to no class.
+    **Numerics** NaN if a class has no weight, if a kernel is not positive definite, or (`"spd"`) if
+    the mean has not converged. With `"spsd"` the subspaces of many classes can be so far apart that
+    their mean is not unique and is not found to rounding. The score is then that at the last
+    iterate; `spsd.mean` reports how accurate it is. Labels out of range raise if `y` is concrete;
+    traced labels out of range belong to no class.
 
-    **Derivatives** those of `manifest_score`; the mean is differentiated implicitly. `"max"` has
-    kinks where two classes tie.
+    **Derivatives** are those of `manifest_score`; the mean is differentiated implicitly. `"max"`
+    has kinks where two classes tie.
 
     **Cost** C `eigh` of size d per iteration of the mean (10 to 35), and 3 C more.
 
     **Reference** appendix C.
     """
-    x = _checks.real(x, "x", ndim=2)
+    x, weights = _class_samples(x, weights)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     y = _checks.labels(y, "y", x.shape[0], num_classes)
+    _checks.has_every_class(y, weights, "y", num_classes)
     if aggregate is not None:
         _checks.option(aggregate, "aggregate", AGGREGATES)
-    if weights is not None:
-        weights = _checks.weights(weights, "weights", x.shape[0], x.dtype)
-    _checks.has_every_class(y, weights, "y", num_classes)
-    _enough(x, "x")
     check_bandwidth(bandwidth)
     ridge, options = _options(x.shape[1], geometry, ridge, rank, 0.5)
-    bandwidth, ridge = _as_arrays((bandwidth, ridge), x.dtype)
+    bandwidth, ridge = as_arrays((bandwidth, ridge), x.dtype)
     scores = _class_scores(x, y, bandwidth, ridge, weights, num_classes=num_classes, **options)
     if aggregate is None:
         return scores
     return jnp.max(scores, axis=0) if aggregate == "max" else jnp.sum(scores, axis=0)
 
 
-# ---- Computation --------------------------------------------------------------------------------
+# ---- The method, in the order of the paper ------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames=("geometry", "rank"))
-def _score(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, rank):
-    k1, k2 = _kernels(x1, x2, bandwidth, weights1, weights2)
-    return _score_kernels(k1, k2, ridge, t, geometry=geometry, rank=rank)
+def _kernel(x, bandwidth, weights):
+    """The feature kernel of one class (eq. 1); NaN for zero or (traced) negative weights."""
+    kernel = feature_kernel(x, bandwidth=bandwidth, weights=weights)
+    return kernel if weights is None else jnp.where(valid_weights(weights), kernel, jnp.nan)
 
 
-@functools.partial(jax.jit, static_argnames=("geometry", "rank"))
-def _score_kernels(k1, k2, ridge, t, *, geometry, rank):
-    if geometry == "spd":
-        return absm_diagonal(spd.difference(_add_ridge(k1, ridge), _add_ridge(k2, ridge), t))
-    return spsd.absm_diagonal(spsd.difference(spsd.factor(k1, rank), spsd.factor(k2, rank), t))
+def valid_weights(weights):
+    return jnp.any(weights > 0) & jnp.all(weights >= 0)
+
+
+def _kernels(x1, x2, bandwidth, weights1, weights2):
+    k1 = _kernel(x1, bandwidth, weights1)
+    return k1, _kernel(computed_after(k1, x2), bandwidth, weights2)
+
+
+def computed_after(first, x):
+    """`x`, but available only after `first`, so that its use can reuse the memory of `first`.
+
+    XLA otherwise computes both classes at once. No entry of `first` exceeds 1, so the condition is
+    never true, but the compiler cannot know that. `lax.optimization_barrier` has no effect here:
+    the CPU compiler removes it before it schedules. `manifest_score` allocates 6.0 d×d arrays with
+    this condition, and 7.5 with the barrier or without either.
+    """
+    return jnp.where(first[0, 0] > 2, jnp.zeros_like(x), x)
+
+
+def _add_ridge(k, ridge):
+    eye = jnp.broadcast_to(jnp.eye(k.shape[-1], dtype=k.dtype), k.shape)
+    return k + jnp.where(ridge >= 0, ridge, jnp.nan) * eye  # a traced ridge may be negative
 
 
 @functools.partial(jax.jit, static_argnames=("geometry", "rank"))
 def _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, rank):
+    """M and D: eqs. 2 and 3, or eqs. 13 and 14 for `"spsd"`."""
     k1, k2 = _kernels(x1, x2, bandwidth, weights1, weights2)
     if geometry == "spd":
         k1, k2 = _add_ridge(k1, ridge), _add_ridge(k2, ridge)
@@ -261,15 +285,34 @@ def _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, ran
     return ManifestOperators(k1, k2, mean, spsd.to_matrix(spsd.difference(p1, p2, t)))
 
 
+@functools.partial(jax.jit, static_argnames=("geometry", "rank"))
+def _score_kernels(k1, k2, ridge, t, *, geometry, rank):
+    """r = diag |D| (eq. 4), without M: Algorithm 1, or Algorithm 2 for `"spsd"`."""
+    if geometry == "spd":
+        return absm_diagonal(spd.difference(_add_ridge(k1, ridge), _add_ridge(k2, ridge), t))
+    return spsd.absm_diagonal(spsd.difference(spsd.factor(k1, rank), spsd.factor(k2, rank), t))
+
+
+@functools.partial(jax.jit, static_argnames=("geometry", "rank"))
+def _score(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, rank):
+    k1, k2 = _kernels(x1, x2, bandwidth, weights1, weights2)
+    return _score_kernels(k1, k2, ridge, t, geometry=geometry, rank=rank)
+
+
 @functools.partial(jax.jit, static_argnames=("num_classes", "geometry", "rank"))
 def _class_scores(x, y, bandwidth, ridge, weights, *, num_classes, geometry, rank):
-    """r_ℓ for every class; one class is a set of weights, never an index."""
+    """r_ℓ for every class ℓ (appendix C). The members of a class are a set of weights."""
     members = (y[None, :] == jnp.arange(num_classes, dtype=y.dtype)[:, None]).astype(x.dtype)
     if weights is not None:
         members = members * weights[None, :]
     kernels = jax.vmap(lambda w: _kernel(x, bandwidth, w))(members)
     if geometry == "spsd":
-        return _class_scores_spsd(spsd.factor(kernels, rank), num_classes)
+        points = spsd.factor(kernels, rank)
+        if num_classes == 2:  # both orders of the classes, in closed form
+            swapped = jax.tree.map(lambda a: a[::-1], points)
+            return spsd.absm_diagonal(spsd.difference(points, swapped))
+        base = jax.tree.map(lambda a: a[None], spsd.mean(points).mean)
+        return spsd.absm_diagonal(spsd.log(base, points))
     kernels = _add_ridge(kernels, ridge)
     if num_classes == 2:  # Log_M K₂ = −Log_M K₁, in closed form
         score = absm_diagonal(spd.difference(kernels[0], kernels[1], 0.5))
@@ -279,71 +322,41 @@ def _class_scores(x, y, bandwidth, ridge, weights, *, num_classes, geometry, ran
     return jnp.where(mean.converged, scores, jnp.nan)
 
 
-def _class_scores_spsd(points: spsd.SPSD, num_classes: int):
-    if num_classes == 2:  # both orders, at one mean, in closed form
-        swapped = jax.tree.map(lambda a: a[::-1], points)
-        return spsd.absm_diagonal(spsd.difference(points, swapped))
-    base = jax.tree.map(lambda a: a[None], spsd.mean(points).mean)
-    return spsd.absm_diagonal(spsd.log(base, points))
-
-
-def _kernels(x1, x2, bandwidth, weights1, weights2):
-    """Both kernels, one after the other, so that the second reuses the first's working memory.
-
-    Left to itself XLA computes them at once. An entry of a Gaussian kernel never exceeds 1: the
-    condition is always false, but only the first kernel can tell.
-    """
-    k1 = _kernel(x1, bandwidth, weights1)
-    return k1, _kernel(jnp.where(k1[0, 0] > 2, jnp.zeros_like(x2), x2), bandwidth, weights2)
-
-
-def _kernel(x, bandwidth, weights):
-    """The feature kernel of one class; NaN without weight, and for (traced) negative weights."""
-    kernel = feature_kernel(x, bandwidth=bandwidth, weights=weights)
-    if weights is None:
-        return kernel
-    return jnp.where(jnp.any(weights > 0) & jnp.all(weights >= 0), kernel, jnp.nan)
-
-
-def _add_ridge(k, ridge):
-    eye = jnp.broadcast_to(jnp.eye(k.shape[-1], dtype=k.dtype), k.shape)
-    return k + jnp.where(ridge >= 0, ridge, jnp.nan) * eye  # a traced one cannot be refused
-
-
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def _two_classes(x1, x2, weights1, weights2):
-    x1, x2 = _checks.real(x1, "x1", ndim=2), _checks.real(x2, "x2", ndim=2)
+def _two_class_arguments(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2):
+    """The arrays and the static options of `_score` and `_operators`."""
+    x1, x2, weights1, weights2 = two_classes(x1, x2, weights1, weights2)
+    check_bandwidth(bandwidth)
+    ridge, options = _options(x1.shape[1], geometry, ridge, rank, t)
+    numbers = as_arrays((bandwidth, ridge, t), x1.dtype)
+    return (x1, x2, *numbers, weights1, weights2), options
+
+
+def two_classes(x1, x2, weights1, weights2):
+    x1, weights1 = _class_samples(x1, weights1, "1")
+    x2, weights2 = _class_samples(x2, weights2, "2")
     if x1.shape[1] != x2.shape[1]:
-        raise _checks.fail("x1 and x2", "of one number of features", f"{x1.shape} and {x2.shape}")
+        expected = "of the same number of features"
+        raise _checks.fail("x1 and x2", expected, f"{x1.shape} and {x2.shape}")
     if x1.dtype != x2.dtype:
         raise _checks.fail("x1 and x2", "of one dtype", f"{x1.dtype} and {x2.dtype}")
-    _enough(x1, "x1")
-    _enough(x2, "x2")
-    if weights1 is not None:
-        weights1 = _checks.weights(weights1, "weights1", x1.shape[0], x1.dtype)
-    if weights2 is not None:
-        weights2 = _checks.weights(weights2, "weights2", x2.shape[0], x2.dtype)
     return x1, x2, weights1, weights2
 
 
-def _enough(x, name: str) -> None:
+def _class_samples(x, weights, suffix: str = ""):
+    x = _checks.real(x, f"x{suffix}", ndim=2)
     if x.shape[0] < 1 or x.shape[1] < 2:
-        raise _checks.fail(name, "(n, d) with n ≥ 1 samples and d ≥ 2 features", f"{x.shape}")
-
-
-def _two_kernels(k1, k2):
-    k1, k2 = (_checks.square(_checks.real(k, n), n) for k, n in ((k1, "k1"), (k2, "k2")))
-    for k, name in ((k1, "k1"), (k2, "k2")):
-        if k.ndim != 2 or k.shape[-1] < 2:
-            raise _checks.fail(name, "(d, d) with d ≥ 2 features", f"shape {k.shape}")
-    _checks.alike(k1, k2, "k1 and k2")
-    return k1, k2
+        expected = "(n, d) with n ≥ 1 samples and d ≥ 2 features"
+        raise _checks.fail(f"x{suffix}", expected, f"{x.shape}")
+    if weights is not None:
+        weights = _checks.weights(weights, f"weights{suffix}", x.shape[0], x.dtype)
+    return x, weights
 
 
 def _options(d: int, geometry: str, ridge, rank: int | None, t) -> tuple[Any, dict[str, Any]]:
-    """Check the options; the ridge and the static ones, with what `None` stands for."""
+    """The checked ridge and static options, with the defaults that `None` stands for."""
     _checks.option(geometry, "geometry", GEOMETRIES)
     _checks.only_if(geometry == "spd", ridge, "ridge", 'geometry="spd"')
     _checks.only_if(geometry == "spsd", rank, "rank", 'geometry="spsd"')
@@ -354,6 +367,6 @@ def _options(d: int, geometry: str, ridge, rank: int | None, t) -> tuple[Any, di
     return ridge, {"geometry": geometry, "rank": rank}
 
 
-def _as_arrays(options, dtype):
-    """Numbers as arrays of one dtype: however they are spelt, they compile once."""
+def as_arrays(options, dtype):
+    """Numbers as arrays of one dtype, so that 1, 1.0 and arrays share one compiled program."""
     return jax.tree.map(lambda a: jnp.asarray(a, dtype), options)

@@ -1,7 +1,6 @@
-"""SSFS: unsupervised scores from predictable eigenvectors of a graph of the samples."""
+"""SSFS: unsupervised feature scores from predictable eigenvectors of a graph of the samples."""
 
-from jaxfs.methods.ssfs._options import Leading, Predictable, Stable
-from jaxfs.methods.ssfs._ssfs import ssfs
+from jaxfs.methods.ssfs._ssfs import Leading, Predictable, Stable, ssfs
 from jaxfs.methods.ssfs._steps import SSFSResult
 
 __all__ = ["Leading", "Predictable", "ssfs", "SSFSResult", "Stable"]

@@ -1,24 +1,90 @@
-"""SSFS: unsupervised scores from those eigenvectors of a graph that models predict stably.
+"""SSFS: unsupervised scores from the eigenvectors of a graph that models predict stably.
 
-The eigenvectors v_i of the graph's Laplacian are made pseudo-labels y_i of the samples, in two
-groups each. Of d of them those k are kept on which a model fitted on parts of the samples gives the
-features the most stable scores s_m(h_i) (Algorithm 1); then a feature's score is the best that
-models of all samples give it (Algorithm 2):
+The eigenvectors v_i of the graph's Laplacian become pseudo-labels y_i of the samples, with two
+groups each. Algorithm 1 keeps k of d eigenvectors: those for which a model, fitted on parts of the
+samples, gives the features the most stable scores s_m(h_i). Algorithm 2 then fits models on all
+samples, and a feature's score is the best that it gets from any of them:
 
     Ŝ_i = Σ_m Var_b s_m(h_ib),    score(m) = max_{i kept} s_m(f_i).
 """
 
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array
 
 from jaxfs import _checks
-from jaxfs._types import ArrayLike
+from jaxfs._checks import plain, presence, settle, variant
+from jaxfs._types import ArrayLike, Scalar, Static
 from jaxfs.methods.ssfs import _steps
-from jaxfs.methods.ssfs._options import Leading as Leading
-from jaxfs.methods.ssfs._options import Predictable as Predictable
-from jaxfs.methods.ssfs._options import Stable as Stable
-from jaxfs.methods.ssfs._options import check_arguments
-from jaxfs.methods.ssfs._steps import SSFSResult as SSFSResult
-from jaxfs.surrogates.models import ScoringModel
+from jaxfs.surrogates import models
+from jaxfs.surrogates.models import ScoringModel, SelectionModel
+
+_LABELS = ("binary", "continuous")
+_RANKINGS = ("diverse", "score")
+#: Names of the models that can select eigenvectors.
+_SELECTING = ("logistic", "ridge")
+#: Names of the models that can score features.
+SCORING = ("boosting", "logistic", "ridge", "correlation")
+#: Default number of resamples fitted at a time.
+_CHUNK = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Stable:
+    """Selection of `ssfs`: eigenvectors for which models of resamples score features stably.
+
+    This is the paper's criterion, Ŝ_i = Σ_m Var_b s_m(h_ib).
+
+    **Arguments**
+
+    - `model`: "logistic", "ridge", or a model with its settings, as
+      `surrogates.models.Ridge(alpha=2)`. The default is logistic for binary pseudo-labels and ridge
+      for continuous ones.
+    - `num_resamples`: B ≥ 2, the number of resamples; static.
+    - `fraction`: fraction of the samples in each resample, in (0, 1]. May be traced.
+    - `chunk_size`: number of resamples fitted at a time; static. The default is 256. The estimator
+      uses 64, because it can be interrupted only between two chunks.
+
+    Equal records are the same option and have equal hashes.
+
+    >>> Stable(num_resamples=50)
+    Stable(model=None, num_resamples=50, fraction=0.95, chunk_size=None)
+    """
+
+    model: str | SelectionModel | None = None
+    num_resamples: int = 500
+    fraction: Scalar = 0.95
+    chunk_size: int | None = None
+
+    def __post_init__(self):
+        fraction = self.fraction
+        _checks.number(fraction, "fraction", low=0, high=1, open_low=True, scalar=True)
+        number = _checks.integer(self.num_resamples, "num_resamples", low=2)
+        settle(self, num_resamples=number, fraction=plain(fraction))
+        if self.chunk_size is not None:
+            settle(self, chunk_size=_checks.integer(self.chunk_size, "chunk_size", low=1))
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictable:
+    """Selection of `ssfs`: eigenvectors whose labels a sample's neighbours predict.
+
+    The criterion is 1 − the balanced accuracy of a vote of the 5 nearest neighbours of each sample
+    on its binary label.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class Leading:
+    """Selection of `ssfs`: the eigenvectors with the smallest eigenvalues."""
+
+
+#: The selections by name.
+SELECTIONS = {"stability": Stable, "predictability": Predictable, "leading": Leading}
 
 
 def ssfs(
@@ -34,60 +100,61 @@ def ssfs(
     selection: str | Stable | Predictable | Leading = "predictability",
     scoring: str | ScoringModel = "correlation",
     ranking: str = "diverse",
-) -> SSFSResult:
-    """Spectral self-supervised feature selection: scores of features without labels.
+) -> _steps.SSFSResult:
+    """Score features without labels by spectral self-supervised feature selection.
 
-    The paper's method is `selection="stability", scoring="boosting", ranking="score"`. With
-    the defaults the features found better clusters on the sets of
-    `benchmarks/papers/ssfs_clustering.py`, which were used to choose them.
+    The paper's method is `selection="stability", scoring="boosting", ranking="score"`. The defaults
+    found features with better clusters on the data sets of `benchmarks/papers/ssfs_clustering.py`;
+    these data sets were also used to choose the defaults.
 
     **Arguments**
 
-    - `key`: of `jax.random`, for the resamples of `Stable`; nothing else is random.
+    - `key`: a key of `jax.random`, for the resamples of `Stable`. Nothing else is random.
     - `x`: `(n, p)`, n ≥ 4.
-    - `num_pseudo_labels`: k, how many eigenvectors to keep: one less than the clusters that you
-      expect. The trivial eigenvector is left out, and c − 1 others tell c clusters apart; one more
-      is noise where clusters are clear. The paper's experiments keep c (appendix F.3).
-    - `num_eigenvectors`: d, how many to choose from, at most n − 1; 2k by default, or as many as
-      there are.
-    - `standardize`: whether features are first given mean 0 and variance 1.
+    - `num_pseudo_labels`: k, the number of eigenvectors to keep: one less than the number of
+      clusters that you expect. The trivial eigenvector is left out, and c − 1 others separate c
+      clusters; one more is noise where clusters are clear. The paper's experiments keep c
+      (appendix F.3).
+    - `num_eigenvectors`: d, the number of eigenvectors to choose from, at most n − 1. The default
+      is 2k, or as many as there are.
+    - `standardize`: whether to scale the features to mean 0 and variance 1 first.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
-    - `num_neighbors`: the graph's affinities are exp(−‖x_i − x_j‖² / σ_i σ_j), σ_i the distance to
-      the neighbour of this number, the sample itself not counted.
-    - `pseudo_labels`: "binary", eigenvectors cut in two by 2-medoids, or "continuous": what models
-      are fitted to and what is returned. Neighbours vote for binary labels, and features correlate
-      with eigenvectors, whatever this says.
+    - `num_neighbors`: the graph's affinities are exp(−‖x_i − x_j‖² / σ_i σ_j), where σ_i is the
+      distance from sample i to its neighbour of this number, not counting the sample itself.
+    - `pseudo_labels`: "binary", eigenvectors cut in two groups by 2-medoids, or "continuous". The
+      option decides what models are fitted to and what is returned. Neighbours always vote for
+      binary labels, and features are always correlated with eigenvectors.
     - `selection`: the criterion for keeping eigenvectors. "stability": the paper's Ŝ, or
-      `Stable(…)` with its options. "predictability" or `Predictable()`: one less the balanced
-      accuracy with which the 5 nearest neighbours of a sample vote for its binary label. "leading"
-      or `Leading()`: the eigenvalues.
+      `Stable(…)` with its options. "predictability" or `Predictable()`: 1 − the balanced accuracy
+      of a vote of the 5 nearest neighbours of each sample on its binary label. "leading" or
+      `Leading()`: the eigenvalues.
     - `scoring`: the model that scores features. "boosting" (the paper's), "logistic" or "ridge", or
-      one with its settings, as `surrogates.models.Logistic(c=0.1)`. "correlation": score(m) = Σ
-      over kept eigenvectors of the squared correlation with feature m.
-    - `ranking`: "score": as they are. "diverse": features are taken one after another by
-      s_m (1 − max corr² with those taken + 0.001), and the score is that number. Beyond the first
-      2048 features all are compared with those.
+      a model with its settings, as `surrogates.models.Logistic(c=0.1)`. "correlation": score(m) is
+      the sum over kept eigenvectors of the squared correlation with feature m.
+    - `ranking`: "score" returns the scores unchanged. "diverse" selects features sequentially by
+      s_m (1 − max corr² with those selected + 0.001), and this number is the score. After the
+      first 2048 features, all others are compared with those 2048.
 
-    All but `key`, `x`, `mask`, `fraction` and numbers in settings are static.
+    All are static except `key`, `x`, `mask`, `fraction` and numbers in the settings of models.
 
     **Returns** `SSFSResult`.
 
-    **Numerics** features that have no part in any tree would all score 0: they are ordered by the
-    sum of squared correlations with the kept eigenvectors, scaled to lie below the smallest score
-    of the others. A constant feature scores 0. A resample with one side of a label only has no
-    model, and does not count; labels without two models are taken last. Duplicate samples are no
-    trouble (see `kernels.self_tuning_affinity`). Eigenvalues that differ by less than 1.5e-8, or
-    1.5e-5 in float32, count as one, as on a graph in parts; the basis of their space is that of the
-    principal axes of the features in it, the axis that explains most first, so that the order of
-    the samples does not matter (but to the draws of "stability"). NaN anywhere among the samples
-    present makes everything NaN, binary labels and `selected` −1, and so does a traced mask that
-    leaves too few samples.
+    **Numerics** features that no tree uses would all score 0. They are ordered by the sum of
+    squared correlations with the kept eigenvectors, scaled to lie below the smallest score of the
+    other features. A constant feature scores 0. A resample in which a label has only one value has
+    no model and does not count; labels with fewer than two models come last. Duplicate samples are
+    allowed (see `kernels.self_tuning_affinity`). Eigenvalues that differ by less than 1.5e-8, or
+    1.5e-5 in float32, count as equal, as on a graph with several components. The basis of their
+    eigenspace consists of the principal axes of the features in it, the axis that explains most
+    first, so that the order of the samples does not matter (except for the draws of "stability").
+    NaN in any sample that is present makes all results NaN, and binary labels and `selected` −1.
+    A traced mask that leaves too few samples does the same.
 
     **Derivatives** none: results are constants.
 
-    **Cost** O(n² p + n³) for the graph; beyond 8192 samples its affinities are not held but
-    computed anew, for some dozens of products of O(n² p), in memory for some rows. "diverse" O(np)
-    for each of the 2048 features; for the models see `surrogates`.
+    **Cost** O(n² p + n³) for the graph. Beyond 8192 samples the affinities are not stored but
+    recomputed in some dozens of products of O(n² p), with memory for some rows. "diverse" takes
+    O(np) for each of the 2048 features; for the models see `surrogates`.
 
     **Reference** Segal, Lindenbaum and Jaffe, *Spectral self-supervised feature selection*, 2024,
     Algorithms 1 and 2. "leading", "logistic" scoring and "continuous" are its ablations (section
@@ -100,12 +167,12 @@ def ssfs(
     >>> int(jnp.argmax(result.scores))
     2
     """
-    arguments = check_arguments(
+    checked = ssfs_plan(
         x,
+        mask,
         num_pseudo_labels=num_pseudo_labels,
         num_eigenvectors=num_eigenvectors,
         standardize=standardize,
-        mask=mask,
         num_neighbors=num_neighbors,
         pseudo_labels=pseudo_labels,
         selection=selection,
@@ -113,4 +180,61 @@ def ssfs(
         ranking=ranking,
     )
     _checks.key(key)
-    return _steps.run(key, *arguments)
+    return _steps.run(key, *checked)
+
+
+def ssfs_plan(
+    x,
+    mask,
+    *,
+    num_pseudo_labels,
+    num_eigenvectors,
+    standardize,
+    num_neighbors,
+    pseudo_labels,
+    selection,
+    scoring,
+    ranking,
+) -> tuple[Array, Array, _steps.SSFSPlan]:
+    """Check the arguments of `ssfs`; return the samples, which are present, and the options."""
+    x = _checks.real(x, "x", ndim=2)
+    n, p = x.shape
+    if n < 4 or p < 1:
+        raise _checks.fail("x", "(n, p) with n ≥ 4 samples and p ≥ 1 features", f"{x.shape}")
+    present = presence(mask, n)
+    there = n if _checks.is_traced(present) else int(jnp.sum(present))
+    k = _checks.integer(num_pseudo_labels, "num_pseudo_labels", low=1, high=n - 1)
+    d = max(k, min(2 * k, there - 1)) if num_eigenvectors is None else num_eigenvectors
+    d = _checks.integer(d, "num_eigenvectors", low=k, high=n - 1)
+    neighbor = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 1)
+    least = max(4, d + 1, neighbor + 1)
+    if there < least:
+        raise _checks.fail("mask", f"true for at least {least} samples", there)
+    binary = _checks.option(pseudo_labels, "pseudo_labels", _LABELS) == "binary"
+    selection = variant(selection, "selection", SELECTIONS)
+    choose, resampling = None, dict[str, Any]()
+    if isinstance(selection, Stable):
+        default = "logistic" if binary else "ridge"
+        model = default if selection.model is None else selection.model
+        choose = models.check(model, "model", SelectionModel, _SELECTING, binary)
+        resampling = {
+            "fraction": jnp.asarray(selection.fraction),
+            "num_resamples": selection.num_resamples,
+            "chunk_size": selection.chunk_size or _CHUNK,
+        }
+    score = models.check(scoring, "scoring", ScoringModel, SCORING, binary)
+    plan = _steps.SSFSPlan(
+        num_pseudo_labels=k,
+        num_eigenvectors=d,
+        standardize=_checks.flag(standardize, "standardize"),
+        num_neighbors=neighbor,
+        binary=binary,
+        selection=next(name for name, kind in SELECTIONS.items() if kind is type(selection)),
+        diverse=_checks.option(ranking, "ranking", _RANKINGS) == "diverse",
+        choose=choose,
+        score=score,
+        models=Static(jax.tree.structure((choose, score))),
+        **resampling,
+    )
+    x, plan = lax.stop_gradient((x, plan))
+    return x, present, plan

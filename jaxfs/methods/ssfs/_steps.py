@@ -1,36 +1,40 @@
-"""The steps of SSFS, each of which may be compiled for itself: Algorithms 1 and 2 of the paper."""
+"""The steps of SSFS: Algorithms 1 and 2 of the paper.
 
-import functools
-from typing import NamedTuple
+Each step is compiled separately where a caller runs it alone, to report progress between steps.
+"""
 
+from typing import Any, NamedTuple
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jaxfs import _numerics
-from jaxfs._numerics import eps, matmul, safe_divide
+from jaxfs._numerics import eps, matmul, nan_unless, safe_divide, standard_columns, unit_columns
 from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
-from jaxfs.graphs._eigenvectors import sample_eigenvectors
-from jaxfs.methods.ssfs._medoids import two_medoids
+from jaxfs.graphs._laplacian import sample_eigenvectors
 from jaxfs.resample import subsample_masks
 from jaxfs.surrogates._common import ResampledScores
-from jaxfs.surrogates.models import Correlation
+from jaxfs.surrogates.models import Correlation, ScoringModel
 
+#: Number of neighbours that vote on the label of a sample.
 _VOTERS = 5
-_DIVERSE = 2048  # so many features are ranked one after another, the rest at once
-_REST = 0.001  # what is left of the score of a duplicate
+#: Number of features ranked sequentially; all others are ranked at once.
+_DIVERSE = 2048
+#: Fraction of its score that a duplicate of a selected feature keeps.
+_DUPLICATE = 0.001
 
 
 class SSFSResult(NamedTuple):
-    """What `ssfs` found. d eigenvectors were looked at and k of them kept.
+    """Scores of `ssfs`, and the k of d eigenvectors from which they come.
 
-    `scores (p,)`. `eigenvalues (d,)`, `eigenvectors (n, d)` and `pseudo_labels (n, d)`: of the
-    Laplacian, the trivial one left out, and each in two groups, 0 and 1 (with continuous labels:
-    the eigenvectors themselves); rows of padding are 0. `criterion (d,)`: what the eigenvectors
-    were selected by, smaller is better. `selected (k,)`: which eigenvectors were kept, best first.
-    `scores_per_eigenvector (k, p)`: what the scoring model gave for each.
+    `scores (p,)`. `eigenvalues (d,)`, `eigenvectors (n, d)`: those of the Laplacian, without the
+    trivial one. `pseudo_labels (n, d)`: the group, 0 or 1, of each sample by each eigenvector (with
+    continuous labels: the eigenvectors); rows of padding are 0. `criterion (d,)`: the criterion by
+    which eigenvectors were selected, smaller is better. `selected (k,)`: the eigenvectors kept,
+    best first. `scores_per_eigenvector (k, p)`: the output of the scoring model for each of them.
     """
 
     scores: Float[Array, "p"]
@@ -42,148 +46,140 @@ class SSFSResult(NamedTuple):
     scores_per_eigenvector: Float[Array, "k p"]
 
 
-class Settings(NamedTuple):
-    """What is static."""
+class SSFSPlan(eqx.Module):
+    """The checked options of `ssfs`; a pytree whose numbers and models may be traced."""
 
-    num_pseudo_labels: int
-    num_eigenvectors: int
-    standardize: bool
-    num_neighbors: int
-    binary: bool
-    selection: str
-    diverse: bool
-    models: Static  # the classes of both models: see `Static`
-    num_resamples: int = 0  # where nothing is resampled
-    chunk_size: int = 0
+    num_pseudo_labels: int = eqx.field(static=True)
+    num_eigenvectors: int = eqx.field(static=True)
+    standardize: bool = eqx.field(static=True)
+    num_neighbors: int = eqx.field(static=True)
+    binary: bool = eqx.field(static=True)
+    selection: str = eqx.field(static=True)
+    diverse: bool = eqx.field(static=True)
+    score: ScoringModel
+    models: Static = eqx.field(static=True)  # the classes of both models: see `Static`
+    choose: Any = None  # the `SelectionModel` of resamples, if any
+    fraction: Any = None
+    num_resamples: int = eqx.field(static=True, default=0)
+    chunk_size: int = eqx.field(static=True, default=0)
 
 
 class Spectrum(NamedTuple):
-    """Samples, standardised if asked, the eigenvectors of their graph, and those cut in two."""
+    """Samples, standardised if requested, and the eigenvectors of their graph."""
 
     x: Float[Array, "n p"]
     present: Bool[Array, "n"]
     values: Float[Array, "d"]
     vectors: Float[Array, "n d"]
-    halves: Bool[Array, "n d"]
-    labels: Float[Array, "n d"]  # what models are fitted to
-    known: Bool[Array, ""]
+    halves: Bool[Array, "n d"]  # the eigenvectors cut in two
+    labels: Float[Array, "n d"]  # the targets of the models
+    known: Bool[Array, ""]  # false if there is NaN or too few samples
 
 
-@functools.partial(jax.jit, static_argnames="settings")
-def run(key, x, present, choose, score, fraction, settings: Settings) -> SSFSResult:
-    spectrum = analysed(x, present, settings)
-    if settings.selection == "stability":
-        masks = resamples(key, present, fraction, settings)
-        resampled = resampled_scores(choose, spectrum, masks, settings)
-        values = jnp.sum(resampled.variance, axis=1)
+@jax.jit
+def run(key, x, present, plan: SSFSPlan) -> SSFSResult:
+    spectrum = analysed(x, present, plan)
+    if plan.selection == "stability":
+        masks = resamples(key, present, plan)
+        values = jnp.sum(resampled_scores(spectrum, masks, plan).variance, axis=1)
     else:
-        values = criterion(spectrum, settings)
-    selected = kept(values, settings)
-    each = scored(score, spectrum, selected, settings)
-    return result(spectrum, values, selected, each, settings)
+        values = criterion(spectrum, plan)
+    selected = kept(values, plan)
+    return result(spectrum, values, selected, scored(spectrum, selected, plan), plan)
 
 
-def analysed(x, present, settings: Settings) -> Spectrum:
-    s = settings
+# ---- Pseudo-labels ------------------------------------------------------------------------------
+
+
+@jax.jit
+def analysed(x, present, plan: SSFSPlan) -> Spectrum:
     known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & (jnp.sum(present) >= 4)
     x = jnp.where(present[:, None] & known, x, 0)
-    if s.standardize:
-        size = jnp.sqrt(jnp.sum(present).astype(x.dtype))
-        x = size * _numerics.unit_columns(x, present)
-    values, vectors = sample_eigenvectors(x, s.num_neighbors, s.num_eigenvectors, present)
+    if plan.standardize:
+        x = standard_columns(x, present)
+    values, vectors = sample_eigenvectors(x, plan.num_neighbors, plan.num_eigenvectors, present)
     known = known & ~jnp.any(jnp.isnan(values))
     halves = jax.vmap(_cut_in_two, in_axes=(1, None), out_axes=1)(vectors, present)
-    labels = halves.astype(x.dtype) if s.binary else vectors
+    labels = halves.astype(x.dtype) if plan.binary else vectors
     return Spectrum(x, present, values, vectors, halves, labels, known)
 
 
 def _cut_in_two(v: Float[Array, "n"], present: Bool[Array, "n"]) -> Bool[Array, "n"]:
-    """2-medoids of half of the digits: entries that symmetry makes equal fall on one side."""
+    """2-medoids of half of the digits, so that entries equal by symmetry stay together."""
     step = jnp.max(jnp.abs(v)) * eps(v.dtype) ** 0.5
     return two_medoids(jnp.round(safe_divide(v, jnp.broadcast_to(step, v.shape))), present)
 
 
-def resamples(key, present, fraction, settings: Settings) -> Bool[Array, "b n"]:
-    return subsample_masks(
-        key, settings.num_resamples, present.size, fraction=fraction, mask=present
-    )
+def two_medoids(v: Float[Array, "n"], present: Bool[Array, "n"]) -> Bool[Array, "n"]:
+    """Exact 2-medoids of numbers: which of them are in the upper of the two groups.
+
+    The groups minimise Σ |v_i − medoid|. On a line they are separated by a gap, and a group's
+    medoid is its median: all n − 1 gaps are tried, by prefix sums of the sorted numbers. Equal
+    numbers stay together. The lowest of equally good gaps is taken. Where all numbers are equal,
+    all are in the lower group. Numbers not present are ignored. NaN gives all false.
+    """
+    n = v.shape[0]
+    order = jnp.argsort(jnp.where(present, v, jnp.inf))
+    there = jnp.sum(present)
+    index = jnp.arange(n, dtype=there.dtype)
+    # Relative to the middle, so that a common offset does not cost digits.
+    s = jnp.where(index < there, v[order], 0)
+    s = jnp.where(index < there, s - s[there // 2], 0)
+    prefix = jnp.append(jnp.zeros(1, s.dtype), jnp.cumsum(s))
+
+    def cost(start, end):
+        """Σ |s_i − median| over the sorted numbers start … end − 1."""
+        middle = (start + end - 1) // 2
+        below = s[middle] * (middle - start).astype(s.dtype) - (prefix[middle] - prefix[start])
+        above = prefix[end] - prefix[middle] - s[middle] * (end - middle).astype(s.dtype)
+        return below + above
+
+    split = index + 1  # the size of the lower group
+    following = jnp.minimum(split, n - 1)
+    valid = (split < there) & (s[following] > s)
+    lower = cost(jnp.zeros_like(split), jnp.minimum(split, there))
+    upper = cost(jnp.minimum(split, there - 1), jnp.broadcast_to(there, split.shape))
+    last = jnp.argmin(jnp.where(valid, lower + upper, jnp.inf))
+    return present & jnp.any(valid) & (v > v[order][last])
 
 
-def resampled_scores(choose, spectrum: Spectrum, masks, settings: Settings) -> ResampledScores:
-    """Algorithm 1, lines 3 to 16."""
+# ---- Algorithm 1: which eigenvectors to keep ----------------------------------------------------
+
+
+def resamples(key, present, plan: SSFSPlan) -> Bool[Array, "b n"]:
+    number, n = plan.num_resamples, present.size
+    return subsample_masks(key, number, n, fraction=plan.fraction, mask=present)
+
+
+@jax.jit
+def resampled_scores(spectrum: Spectrum, masks, plan: SSFSPlan) -> ResampledScores:
+    """Lines 3 to 16: the scores of models fitted on resamples."""
     s = spectrum
-    return choose.resampled(s.x, s.labels, masks, s.present, settings.chunk_size)
+    return plan.choose.resampled(s.x, s.labels, masks, s.present, plan.chunk_size)
 
 
-def criterion(spectrum: Spectrum, settings: Settings) -> Float[Array, "d"]:
-    """The criteria that need no resamples."""
-    if settings.selection == "predictability":
+@jax.jit
+def criterion(spectrum: Spectrum, plan: SSFSPlan) -> Float[Array, "d"]:
+    """The criteria that need no resamples; smaller is better."""
+    if plan.selection == "predictability":
         return 1 - _predictability(spectrum.x, spectrum.halves, spectrum.present)
     return spectrum.values
-
-
-def kept(values: Float[Array, "d"], settings: Settings) -> Int[Array, "k"]:
-    """The eigenvectors with the smallest values of the criterion; NaN comes last."""
-    order = jnp.argsort(jnp.where(jnp.isnan(values), jnp.inf, values))
-    return order[: settings.num_pseudo_labels].astype(jnp.int32)
-
-
-def scored(score, spectrum: Spectrum, selected, settings: Settings) -> Float[Array, "k p"] | None:
-    """What a model gives the features for each eigenvector kept; `None`: their correlations."""
-    if isinstance(score, Correlation):
-        return None
-    s = spectrum
-    return score.scores(s.x, s.labels[:, selected], s.present, settings.binary)
-
-
-def result(
-    spectrum: Spectrum, by, selected, each: Float[Array, "k p"] | None, settings: Settings
-) -> SSFSResult:
-    """Algorithm 2, from what a model gave the features for each eigenvector kept.
-
-    `by` is the criterion of every eigenvector. `each=None` stands for the squared correlations,
-    which otherwise order features that score 0.
-    """
-    x, present, values, vectors, halves, _, known = spectrum
-    correlations = Correlation().scores(x, vectors[:, selected], present, False)
-    if each is None:
-        each = correlations
-        scores = jnp.sum(each, axis=0)
-    else:
-        scores = _fill(jnp.max(each, axis=0), jnp.sum(correlations, axis=0))
-    if settings.diverse:
-        scores = _diverse(_numerics.unit_columns(x, present), scores)
-
-    def unless(a, otherwise=jnp.nan):
-        return jnp.where(known, a, jnp.full_like(a, otherwise))
-
-    binary = settings.binary
-    pseudo = halves.astype(jnp.int32) if binary else vectors
-    return SSFSResult(
-        unless(scores),
-        unless(values),
-        unless(vectors),
-        unless(pseudo, -1) if binary else unless(pseudo),
-        unless(by),
-        unless(selected, -1),
-        unless(each),
-    )
 
 
 def _predictability(
     x: Float[Array, "n p"], labels: Bool[Array, "n d"], present: Bool[Array, "n"]
 ) -> Float[Array, "d"]:
-    """The balanced accuracy of a vote of nearest neighbours on each label; 0 if it has one side.
+    """Balanced accuracy of a vote of nearest neighbours on each label; 0 if it has one value.
 
-    Neighbours as far away as the last voter share the votes that are left with it, up to as many
-    again as there are voters.
+    Neighbours as far away as the last voter share its vote, up to as many again as there are
+    voters.
     """
     number = min(_VOTERS, x.shape[0] - 1)
     near = nearest_neighbors(x, min(2 * number, x.shape[0] - 1), mask=present)
     known, square = near.indices >= 0, near.squared_distances
     voters = jnp.minimum(jnp.sum(known, axis=1, keepdims=True), number)
     last = jnp.take_along_axis(square, jnp.maximum(voters - 1, 0), axis=1)
-    slack = last * eps(x.dtype) ** (2 / 3)  # between rounding and differences of real data
+    slack = last * eps(x.dtype) ** (2 / 3)  # larger than rounding, smaller than real differences
     nearer = known & (square < last - slack)
     tied = known & ~nearer & (square <= last + slack)
     nearer_number, tied_number = (jnp.sum(a, axis=1, keepdims=True) for a in (nearer, tied))
@@ -201,8 +197,50 @@ def _predictability(
     return 0.5 * (recall(labels) + recall(~labels))
 
 
+@jax.jit
+def kept(values: Float[Array, "d"], plan: SSFSPlan) -> Int[Array, "k"]:
+    """The eigenvectors with the smallest values of the criterion; NaN comes last."""
+    order = jnp.argsort(jnp.where(jnp.isnan(values), jnp.inf, values))
+    return order[: plan.num_pseudo_labels].astype(jnp.int32)
+
+
+# ---- Algorithm 2: scores of features ------------------------------------------------------------
+
+
+@jax.jit
+def scored(spectrum: Spectrum, selected, plan: SSFSPlan) -> Float[Array, "k p"] | None:
+    """Scores from a model for each kept eigenvector; `None` for correlations, see `result`."""
+    if isinstance(plan.score, Correlation):
+        return None
+    s = spectrum
+    return plan.score.scores(s.x, s.labels[:, selected], s.present, plan.binary)
+
+
+@jax.jit
+def result(
+    spectrum: Spectrum, values, selected, each: Float[Array, "k p"] | None, plan: SSFSPlan
+) -> SSFSResult:
+    """The scores of the features, from those for each kept eigenvector.
+
+    `values` is the criterion of every eigenvector. `each=None` stands for the squared correlations,
+    which otherwise order the features that score 0.
+    """
+    x, vectors = spectrum.x, spectrum.vectors
+    correlations = Correlation().scores(x, vectors[:, selected], spectrum.present, False)
+    if each is None:
+        each = correlations
+        scores = jnp.sum(each, axis=0)
+    else:
+        scores = _fill(jnp.max(each, axis=0), jnp.sum(correlations, axis=0))
+    if plan.diverse:
+        scores = _diverse(unit_columns(x, spectrum.present), scores)
+    pseudo = spectrum.halves.astype(jnp.int32) if plan.binary else vectors
+    found = SSFSResult(scores, spectrum.values, vectors, pseudo, values, selected, each)
+    return nan_unless(spectrum.known, found)
+
+
 def _fill(scores: Float[Array, "p"], second: Float[Array, "p"]) -> Float[Array, "p"]:
-    """Scores, and for those that are 0 numbers below all others in the order of `second`."""
+    """The scores, with zeros replaced by smaller numbers in the order of `second`."""
     least = jnp.min(jnp.where(scores > 0, scores, jnp.inf))
     least = jnp.where(jnp.isinf(least), 1, least)
     share = second / (1 + second)  # below 1
@@ -210,21 +248,22 @@ def _fill(scores: Float[Array, "p"], second: Float[Array, "p"]) -> Float[Array, 
 
 
 def _diverse(u: Float[Array, "n p"], scores: Float[Array, "p"]) -> Float[Array, "p"]:
-    """What each feature scored when it was taken: falling, since what is taken only costs others.
+    """The penalised score of each feature when it is selected.
 
-    `u` has columns of length one, so that correlations are products.
+    The scores fall in the order of selection, because each selected feature only lowers others.
+    Columns of `u` have length one, so that correlations are products.
     """
 
-    def take(_, state):
-        taken, worth, overlap = state
-        now = scores * (1 - overlap + _REST)
+    def select(_, state):
+        taken, final, overlap = state
+        now = scores * (1 - overlap + _DUPLICATE)
         m = jnp.argmax(jnp.where(taken, -1, now))
         correlation = matmul(u[:, m][None], u)[0]
         overlap = jnp.maximum(overlap, jnp.minimum(correlation**2, 1))
-        return taken.at[m].set(True), worth.at[m].set(now[m]), overlap
+        return taken.at[m].set(True), final.at[m].set(now[m]), overlap
 
     zero = jnp.zeros_like(scores)
     start = jnp.zeros(scores.shape, bool), zero, zero
     steps = min(scores.shape[0], _DIVERSE)
-    taken, worth, overlap = lax.fori_loop(0, steps, take, start)
-    return jnp.where(taken, worth, scores * (1 - overlap + _REST))
+    taken, final, overlap = lax.fori_loop(0, steps, select, start)
+    return jnp.where(taken, final, scores * (1 - overlap + _DUPLICATE))

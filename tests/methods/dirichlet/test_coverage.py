@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import jaxfs
-from jaxfs.methods.dirichlet import _coverage, _exploration
-from jaxfs.methods.dirichlet._coverage import cover
+from jaxfs.methods.dirichlet import _calibration
+from jaxfs.methods.dirichlet._calibration import cover
 from tests.helpers import rng
 
 compiled = jax.jit(cover, static_argnames="m")
@@ -40,7 +40,7 @@ def literal(units, worth, allowed, m: int) -> list[int]:
     [(50, 60, 20, 1), (50, 60, 20, 4), (10, 40, 40, 4), (10, 40, 40, 64), (30, 7, 1, 4)],
 )
 def test_the_choice_is_that_of_a_loop(monkeypatch, n, d, m, together):
-    monkeypatch.setattr(_coverage, "_TOGETHER", together)
+    monkeypatch.setattr(_calibration, "_TOGETHER", together)
     units, worth = correlated(n, d), rng(5).uniform(size=d)
     allowed = np.ones(d, bool)
     find = jax.jit(functools.partial(cover, m=m))
@@ -76,7 +76,9 @@ def test_duplicates_tie_by_index_and_batches_are_loops():
     in_float32 = compiled(units.astype("float32"), np.ones(100, "f4"), np.ones(100, bool), m=8)
     assert [i // 2 for i in in_float32.tolist()] == [i // 2 for i in got]
     many = np.stack([correlated(30, 16, seed) for seed in range(3)]).astype("float32")
-    find = functools.partial(compiled, worth=np.ones(16, "float32"), allowed=np.ones(16, bool), m=5)
+    find = functools.partial(
+        compiled, weights=np.ones(16, "float32"), allowed=np.ones(16, bool), m=5
+    )
     both = jax.vmap(find)(many)
     assert both.tolist() == [find(units).tolist() for units in many]
 
@@ -93,7 +95,7 @@ def test_relevant_features_come_first_and_the_others_after_them():
 
 def test_parts_of_the_samples_and_padding(monkeypatch):
     """Correlations of twenty of sixty samples, whatever padding stands between them."""
-    monkeypatch.setattr(_exploration, "CORRELATED", 20)
+    monkeypatch.setattr(_calibration, "CORRELATED", 20)
     x = rng(0).normal(size=(60, 5))
     x[:, 3] = np.sin(2 * x[:, 1]) + 0.1 * x[:, 3]
     key, options = jax.random.key(0), {"num_steps": 40, "num_restarts": 2}

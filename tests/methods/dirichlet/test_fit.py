@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 
 import jaxfs
 from jaxfs import graphs
-from jaxfs.methods.dirichlet import _calibration, _network
+from jaxfs.methods.dirichlet import _energy, _network
 from jaxfs.methods.dirichlet import _training as graph_of_gates
 from jaxfs.methods.dirichlet._network import divided_by_root
 from jaxfs.transport._gates import gates
@@ -20,10 +20,11 @@ from tests.helpers import assert_close, assert_derivatives, rng
 N, D, K = 24, 6, 3
 
 
-def settings(**changes) -> graph_of_gates.Settings:
+def plan(**changes) -> graph_of_gates.TrainingPlan:
     known = {"num_features": 2, "num_neighbors": K, "exact": True, "num_candidates": K + 1}
     known |= {"num_steps": 8, "num_restarts": 2, "batch_size": N, "num_anchors": N}
-    return graph_of_gates.Settings(**(known | changes))
+    known |= {"gamma": 0.0, "learning_rate": 0.1, "first_temperature": 1.0, "last_temperature": 0.1}
+    return graph_of_gates.TrainingPlan(**(known | changes))
 
 
 def whole(n: int) -> graph_of_gates.Batch:
@@ -79,7 +80,7 @@ def literal_energies(x, z, k: int) -> np.ndarray:
 
 def test_energies_are_those_of_a_loop():
     x, z = rng(1).normal(size=(N, D)), rng(2).uniform(size=D)
-    energies = jax.jit(lambda x, z: graph_of_gates.energies(x, z, whole(N), settings(), 0.0))
+    energies = jax.jit(lambda x, z: graph_of_gates.energies(x, z, whole(N), plan()))
     assert_close(energies(x, z), literal_energies(x, z, K), 1e-10)
     hard = np.array([1.0, 0, 0, 1, 0, 0])
     assert_close(energies(x, hard), literal_energies(x, hard, K), 1e-10)
@@ -94,23 +95,24 @@ def test_candidates_that_were_kept_are_ranked_anew():
     @jax.jit
     def energies(x, z):
         near = graph_of_gates.candidates(x, jnp.ones(D), whole(N), N - 1)  # of other gates
-        return graph_of_gates.energies_among(x, z, whole(N), near, settings(), 0.0)
+        return graph_of_gates.energies_among(x, z, whole(N), near, plan())
 
     assert_close(energies(x, z), literal_energies(np.asarray(x), np.asarray(z), K), 1e-10)
 
 
 def test_what_is_kept_is_looked_up_every_so_many_steps():
     """Descend (p − kept)² / 2 where kept = p at the step of the last look."""
-    objective = graph_of_gates.Objective(
-        lambda p, kept, *_: 0.5 * (p - kept + 1) ** 2, lambda p, *_: p, 3
-    )
-    sgd = optax.sgd(0.5)
-    begun = graph_of_gates.begin(objective, jnp.float64(0), sgd, 6)
-    key = jax.random.key(0)
-    whole_run = graph_of_gates.advance(objective, key, begun, sgd, 0, 6)
-    assert_close(whole_run.history, np.tile([0.5, 0.125, 0.03125], 2), 1e-12)
-    parts = graph_of_gates.advance(objective, key, begun, sgd, 0, 2)
-    parts = graph_of_gates.advance(objective, key, parts, sgd, 2, 6)
+
+    def descent():
+        keys, start = jax.random.split(jax.random.key(0), 1), jnp.zeros(1)
+        loss, look = lambda p, kept, *_: 0.5 * (p - kept + 1) ** 2, lambda p, *_: p
+        return graph_of_gates.Descent(optax.sgd(0.5), keys, start, 6, loss, look, 3)
+
+    begun = graph_of_gates.begin(descent, ())
+    whole_run = graph_of_gates.advance(descent, (), begun, 0, 6)
+    assert_close(whole_run.history[0], np.tile([0.5, 0.125, 0.03125], 2), 1e-12)
+    parts = graph_of_gates.advance(descent, (), begun, 0, 2)
+    parts = graph_of_gates.advance(descent, (), parts, 2, 6)
     assert parts.parameters == whole_run.parameters
 
 
@@ -118,10 +120,10 @@ def test_what_is_kept_is_looked_up_every_so_many_steps():
 def test_energies_move_with_the_gates(exact):
     x = jnp.asarray(rng(1).normal(size=(N, D)))
     z, direction = rng(2).uniform(size=D), rng(3).normal(size=D)
-    s = settings(exact=exact, num_candidates=K + 1 if exact else 12)
+    s = plan(exact=exact, num_candidates=K + 1 if exact else 12, gamma=0.3)
 
     def total(z):
-        return jnp.sum(jnp.log(graph_of_gates.energies(x, z, whole(N), s, jnp.asarray(0.3))))
+        return jnp.sum(jnp.log(graph_of_gates.energies(x, z, whole(N), s)))
 
     assert_derivatives(total, z, direction, step=1e-7, rtol=1e-5)  # small: a kink may be near
 
@@ -130,15 +132,15 @@ def test_a_batch_knows_padding():
     x = rng(1).normal(size=(N, D))
     padded = np.concatenate([x, np.full((3, D), 9.0)])
     there = jnp.arange(N + 3) < N
-    s = settings(batch_size=N + 3, num_anchors=N + 3)
+    s = plan(batch_size=N + 3, num_anchors=N + 3)
 
     @jax.jit
     def energies(x):
         batch = graph_of_gates.draw_batch(jax.random.key(0), there, s, jnp.float64)
-        return graph_of_gates.energies(x, jnp.ones(D), batch, s, 0.0)
+        return graph_of_gates.energies(x, jnp.ones(D), batch, s)
 
     assert_close(energies(padded), literal_energies(x, np.ones(D), K), 1e-10)
-    few = settings(batch_size=5, num_anchors=9)
+    few = plan(batch_size=5, num_anchors=9)
     part = jax.jit(lambda key: graph_of_gates.draw_batch(key, there, few, jnp.float64))(
         jax.random.key(0)
     )
@@ -151,7 +153,7 @@ def test_what_is_explained_is_explained_again_before_noise_is():
     base, noise = rng(1).normal(size=(30, 2)), rng(2).normal(size=(30, 6))
     x = jnp.asarray(np.concatenate([noise, base @ rng(3).normal(size=(2, 6))], axis=1))
     worth = (jnp.arange(12) >= 6).astype(x.dtype)
-    order = _calibration.linear_covering(x, jnp.ones(12, bool), worth, 5)
+    order = _energy.linear_covering(x, jnp.ones(12, bool), worth, 5)
     assert len(set(order.tolist())) == 5
     assert np.all(order >= 6)
 

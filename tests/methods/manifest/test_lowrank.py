@@ -9,7 +9,7 @@ import pytest
 
 import jaxfs
 from jaxfs.methods.manifest import _nystrom
-from jaxfs.methods.manifest._part import Part
+from jaxfs.methods.manifest._shard import Shard
 from tests.helpers import assert_close, assert_derivatives, rng
 from tests.methods.manifest import oracle
 
@@ -57,14 +57,14 @@ def test_landmarks_and_passes_approach_the_leading_eigenpairs(monkeypatch):
     x = two_classes(80)[0]
     k, w = kernel(x), jnp.ones(5)
     sigma = jnp.asarray(np.median(oracle.feature_distances(x)))
-    part = Part(x.shape[1], x.shape[1])
+    shard = Shard(x.shape[1], x.shape[1])
 
     @jax.jit
     def factors(x):
-        points = _nystrom.feature_points(x, w, part, x.T)
-        chosen = _nystrom.pivots(KEY, points, w, sigma, 40, part)
-        coarse, fine = (_nystrom.nystrom(points, w, sigma, chosen[:m], 6, part) for m in (8, 40))
-        return coarse, fine, _nystrom.refined(points, w, sigma, coarse, part)
+        lazy = _nystrom.lazy_kernel(x, w, sigma, shard, x.T)
+        chosen = _nystrom.pivots(KEY, lazy, 40)
+        coarse, fine = (_nystrom.nystrom(lazy, chosen[:m], 6) for m in (8, 40))
+        return coarse, fine, _nystrom.refined(lazy, coarse)
 
     best = np.linalg.norm(k - truncated(k, 6))
     loss = [np.linalg.norm(k - np.asarray(f @ f.T)) / best for f in factors(x)]
@@ -78,12 +78,12 @@ def test_landmarks_are_distinct_and_reach_loners():
     x = 1e-3 * rng(0).normal(size=(4, 60))
     x[:, [7, 20, 41]] += np.eye(4, 3) * 5
     w = jnp.ones(4)
-    part = Part(x.shape[1], x.shape[1])
+    shard = Shard(x.shape[1], x.shape[1])
 
     @jax.jit
     def landmarks(x):
-        points = _nystrom.feature_points(x, w, part, x.T)
-        return _nystrom.pivots(KEY, points, w, jnp.asarray(1.0), 10, part)
+        lazy = _nystrom.lazy_kernel(x, w, jnp.asarray(1.0), shard, x.T)
+        return _nystrom.pivots(KEY, lazy, 10)
 
     chosen = landmarks(x).tolist()
     assert {7, 20, 41} < set(chosen)

@@ -414,7 +414,7 @@ X, Y = np.ones((4, 3)), np.array([0, 0, 1, 1])
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: jaxfs.manifest_score(X, X[:, :2]), r"one number of features, got \(4, 3\) and"),
+        (lambda: jaxfs.manifest_score(X, X[:, :2]), r"same number of features, got \(4, 3\) and"),
         (lambda: jaxfs.manifest_score(X[:0], X), r"x1 must be.*n ≥ 1 samples.*got \(0, 3\)"),
         (lambda: jaxfs.manifest_score(X[:, :1], X[:, :1]), r"x1 must be.*d ≥ 2.*got \(4, 1\)"),
         (lambda: jaxfs.manifest_score(X, X.astype("f4")), r"of one dtype, got float64 and float32"),

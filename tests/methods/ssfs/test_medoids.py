@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxfs.methods.ssfs._medoids import two_medoids
+from jaxfs.methods.ssfs._steps import two_medoids
 from tests.helpers import rng
 
 solve = jax.jit(two_medoids)

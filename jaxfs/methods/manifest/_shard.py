@@ -1,8 +1,10 @@
-"""The part of an axis that one device of a mesh holds, and what it takes to act on the whole.
+"""One device's shard of an array axis, and the collective operations on the whole axis.
 
-Without a mesh the part is the whole, and every function here does nothing: one formula serves both.
+Without a mesh the shard is the whole axis and no operation communicates, so the same formulas
+serve one device and many.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,61 +16,60 @@ from jaxfs._numerics import matmul
 from jaxfs.linalg import _lapack
 
 
-class Part(NamedTuple):
-    """`size` of `total` things along a mesh axis, the same number on every device.
+class Shard(NamedTuple):
+    """The `size` entries of an axis of `total` entries that one device of a mesh holds.
 
-    Where they do not divide evenly, the last ones are padding. Things are on the first axis.
+    All devices hold the same number. If `total` is not a multiple of it, the last entries are
+    padding. The sharded axis is the first axis of every array.
     """
 
     total: int
     size: int
-    axis: str | None = None
+    axis: str | None = None  # the name of the mesh axis
 
     @property
     def offset(self) -> Int[Array, ""] | int:
-        """How many come before the first of these."""
+        """The global index of the first local entry."""
         return 0 if self.axis is None else lax.axis_index(self.axis) * self.size
 
     @property
     def present(self) -> Bool[Array, "size"]:
-        """Which are no padding."""
+        """False for padding."""
         return self.offset + jnp.arange(self.size, dtype=jnp.int32) < self.total
 
     def sum(self, a: Array) -> Array:
-        """Of the devices' sums."""
+        """The sum of `a` over the devices."""
         return a if self.axis is None else lax.psum(a, self.axis)
 
     def gather(self, tree: Any) -> Any:
-        """Of all devices, one after the other."""
-        if self.axis is None:
-            return tree
+        """The arrays of all devices, concatenated."""
         return jax.tree.map(lambda a: lax.all_gather(a, self.axis, tiled=True), tree)
 
-    def mine(self, a: Array) -> Array:
-        """Of `total` things those that are here; padding is 0."""
+    def local(self, a: Array) -> Array:
+        """The local entries of a whole array; padding is 0."""
         if self.axis is None:
             return a
         number = lax.axis_size(self.axis) * self.size
         padded = jnp.pad(a, [(0, number - self.total)] + [(0, 0)] * (a.ndim - 1))
         return lax.dynamic_slice_in_dim(padded, self.offset, self.size)
 
-    def place(self, chosen: Int[Array, "m"]) -> Int[Array, "m"]:
-        """Where in this part things of the whole are; `size`, out of range, for those elsewhere."""
+    def local_index(self, chosen: Int[Array, "m"]) -> Int[Array, "m"]:
+        """Local indices of global ones; `size`, out of range, for entries of other devices."""
         here = chosen - self.offset
         return jnp.where((here >= 0) & (here < self.size), here, self.size)
 
     def take(self, a: Array, chosen: Int[Array, "m"]) -> Array:
-        """Things of the whole, wherever they are."""
+        """The entries with the given global indices, on every device."""
         if self.axis is None:
             return a[chosen]
-        at = self.place(chosen)
+        at = self.local_index(chosen)
         here = (at < self.size).reshape(-1, *[1] * (a.ndim - 1))
         return self.sum(jnp.where(here, a[jnp.minimum(at, self.size - 1)], jnp.zeros_like(a[:1])))
 
-    def best(self, value: Float[Array, "size"], number: int, tree: Any) -> tuple[Array, Any]:
-        """The `number` largest of all values: their places in the whole, and what belongs to them.
+    def top_k(self, value: Float[Array, "size"], number: int, tree: Any) -> tuple[Array, Any]:
+        """The global indices of the `number` largest values, and their entries of `tree`.
 
-        Every device sends its own best; the best of those are the best of all.
+        Every device sends its own largest values; the result is taken from those.
         """
         top, at = lax.top_k(value, min(number, self.size))
         mine = at + self.offset, jax.tree.map(lambda a: a[at], tree)
@@ -77,10 +78,14 @@ class Part(NamedTuple):
         order = lax.top_k(self.gather(top), number)[1]
         return jax.tree.map(lambda a: a[order], self.gather(mine))
 
-    def around(self, function: Any, tree: Any) -> Array:
-        """Σ over devices of `function` of their `tree`, which goes round: none holds them all."""
+    def ring_sum(self, function: Callable[[Any], Array], tree: Any) -> Array:
+        """Σ over the devices of `function(tree)`.
+
+        The trees travel around the ring of devices, so that no device holds all of them.
+        """
+        out = function(tree)
         if self.axis is None:
-            return function(tree)
+            return out
         number = lax.axis_size(self.axis)
         ring = [(i, (i + 1) % number) for i in range(number)]
 
@@ -89,10 +94,13 @@ class Part(NamedTuple):
             tree = jax.tree.map(lambda a: lax.ppermute(a, self.axis, ring), tree)
             return tree, out + function(tree)
 
-        return lax.fori_loop(1, number, turn, (tree, function(tree)))[1]
+        return lax.fori_loop(1, number, turn, (tree, out))[1]
 
     def qr(self, a: Float[Array, "size k"]) -> tuple[Float[Array, "size k"], Float[Array, "k k"]]:
-        """Of the whole matrix, by rows: first every device's part, then their triangles."""
+        """The QR decomposition of the whole matrix, of which each device holds rows.
+
+        Each device decomposes its own rows; a second decomposition joins the triangular factors.
+        """
         q, r = _lapack.qr(a)
         if self.axis is None:
             return q, r

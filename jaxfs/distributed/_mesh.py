@@ -1,0 +1,69 @@
+"""Placement of arrays on the devices of a mesh."""
+
+import contextlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array
+
+from jaxfs import _checks
+
+
+def check_axes(mesh: Mesh, axis: Any, *, single: bool = False) -> tuple[str, ...]:
+    """The names of the mesh axes; `None` stands for all, unless a `single` axis is needed."""
+    if not isinstance(mesh, Mesh):
+        raise _checks.fail("mesh", "a mesh, as of jax.make_mesh", type(mesh).__name__)
+    if single and not isinstance(axis, str):
+        raise _checks.fail("axis", "the name of one axis of the mesh", repr(axis))
+    if not isinstance(axis, (str, tuple, list, type(None))):
+        raise _checks.fail("axis", "a name or names of axes", repr(axis))
+    axes = mesh.axis_names if axis is None else (axis,) if isinstance(axis, str) else tuple(axis)
+    for name in axes:
+        if name not in mesh.axis_names:
+            known = ", ".join(map(repr, mesh.axis_names))
+            raise _checks.fail("axis", f"of the mesh, which has {known}", repr(name))
+    return axes
+
+
+def placed(a: Any, mesh: Mesh, *spec: Any) -> Array:
+    """`a` on the mesh, sharded as `PartitionSpec(*spec)`."""
+    sharding = NamedSharding(mesh, P(*spec))
+    if sharding.is_fully_addressable or (isinstance(a, jax.Array) and _checks.is_traced(a)):
+        return jax.device_put(a, sharding)
+    if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+        data = placed(np.asarray(jax.random.key_data(a)), mesh, *spec)
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(a))
+    a = np.asarray(a)
+    # `device_put` would send the whole array to all hosts to compare it.
+    return jax.make_array_from_callback(a.shape, sharding, lambda part: a[part])
+
+
+def placed_evenly(a: Any, dimension: int, mesh: Mesh, axis: str) -> Array:
+    """`a` sharded along one dimension, padded with zeros to a multiple of the devices."""
+    more = -a.shape[dimension] % mesh.shape[axis]
+    if more:
+        widths = [(0, more if i == dimension else 0) for i in range(a.ndim)]
+        traced = _checks.is_traced(a)
+        a = jnp.pad(placed(a, mesh), widths) if traced else np.pad(np.asarray(a), widths)
+    return placed(a, mesh, *[None] * dimension, axis)
+
+
+def replicated(a: Array, mesh: Mesh) -> Array:
+    """`a` on all devices, inside `jit`, for meshes with explicit and with automatic axes."""
+    sharding = NamedSharding(mesh, P())
+    if AxisType.Explicit in mesh.axis_types:
+        return jax.reshard(a, sharding)
+    return lax.with_sharding_constraint(a, sharding)
+
+
+def on_host() -> contextlib.AbstractContextManager[Any]:
+    """A context in which new arrays stay on the host, not on the first device of the mesh."""
+    try:
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+    except RuntimeError:  # there is no CPU backend
+        return contextlib.nullcontext()
