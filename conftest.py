@@ -62,6 +62,10 @@ install_import_hook(
 )
 
 
+#: A script for type checkers, which is never run.
+collect_ignore = ["tests/typing_script.py"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Empty the folder of compiled programs when it has grown large, once per run."""
     if not hasattr(config, "workerinput") and _PROGRAMS.exists():
