@@ -62,6 +62,10 @@ install_import_hook(
 )
 
 
+#: A script for type checkers, which is never run.
+collect_ignore = ["tests/typing_script.py"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Empty the folder of compiled programs when it has grown large, once per run."""
     if not hasattr(config, "workerinput") and _PROGRAMS.exists():
@@ -101,7 +105,7 @@ def pytest_runtest_teardown() -> None:
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
     _finished += 1
-    if _finished % 20 == 0 and _memory_maps() > 40_000:
+    if _finished % 20 == 0 and _memory_maps() > 50_000:
         jax.clear_caches()
 
 

@@ -193,8 +193,8 @@ MISTAKES = {
     r"num_classes must be such that a table has < 2²⁸ entries": lambda: jaxfs.streaming.anova_score(
         jaxfs.streaming.from_blocks(lambda: [(X, Y)]), 10**9
     ),
-    r"optimizer must be None or one of Optax, got array": lambda: jaxfs.fit_dirichlet_selector(
-        KEY, X, 1, optimizer=np.ones(3)
+    r"optimizer must be None or an optimiser of Optax, got array": lambda: (
+        jaxfs.fit_dirichlet_selector(KEY, X, 1, optimizer=np.ones(3))
     ),
     r"model must be a Stumps, as `fit` gives, got int": lambda: jaxfs.adaboost.predict(0, X),
     r"model must be a BoostingFit, as `fit` gives": lambda: jaxfs.surrogates.boosting.predict(0, X),
