@@ -122,7 +122,7 @@ def mean_point(
 ) -> Float[Array, "1 p"]:
     """The centre of the points that are present and hold no NaN, each minus its own mean."""
     x = lax.stop_gradient(_regular(x, w))
-    mean = safe_divide(jnp.sum(w * x, axis=1), jnp.sum(w))
+    mean = safe_divide(jnp.sum(w[None, :] * x, axis=1), jnp.sum(w))
     used = ~jnp.isnan(mean) if present is None else present & ~jnp.isnan(mean)
     x = jnp.where(used[:, None], x - mean[:, None], 0)
     return _coarse_mean(x, used.astype(x.dtype)[:, None], axis=0)
@@ -186,10 +186,11 @@ def within(
 ) -> Float[Array, "n n"]:
     """Squared distances among the points of one set."""
     a = points_about(x, w, mean_point(x, w, present), present)
-    gram = symmetrize(matmul(a.rest * w[None, :], jnp.matrix_transpose(a.rest)))
+    gram = matmul(a.rest * w[None, :], jnp.matrix_transpose(a.rest))
     # Norms summed in the order of the products: equal roundings cancel.
-    a = a._replace(norm=jnp.ravel(gram)[:: gram.shape[0] + 1])
-    return _assemble(a, a, gram, w)
+    i = jnp.arange(gram.shape[0])
+    a = a._replace(norm=gram.at[i, i].get(mode="promise_in_bounds"))
+    return _assemble(a, a, symmetrize(gram), w)
 
 
 @jax.jit
