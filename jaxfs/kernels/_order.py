@@ -34,9 +34,9 @@ def order_statistics(
 
     **Cost** 32 passes in float32, 64 in float64.
     """
-    values = lax.stop_gradient(values)
-    values = jnp.where(present, values + 0 * values, jnp.inf)  # infinity is NaN; absent values last
-    bits = _bits(values)
+    bits = _bits(lax.stop_gradient(values))
+    infinity = _bits(jnp.asarray(jnp.inf, values.dtype))  # stands for absent values
+    bits = jnp.where(present, jnp.where(bits < infinity, bits, infinity + 1), infinity)
 
     def count(b):
         # XLA sums floats without generating code. Up to 2²⁴ ones, the sum is exact in float32.
@@ -50,11 +50,12 @@ def order_statistics(
     last = 8 * values.dtype.itemsize - 2  # bit 31 or 63 is the sign
     first_bits = lax.fori_loop(0, last + 1, set_bit, jnp.zeros((), bits.dtype))
     first = lax.bitcast_convert_type(first_bits, values.dtype)
-    larger = jnp.min(jnp.where(bits > first_bits, values, jnp.inf))
+    known = lax.bitcast_convert_type(bits, values.dtype)
+    larger = jnp.min(jnp.where(bits > first_bits, known, jnp.inf))
     larger = jnp.where(jnp.isinf(larger), first, larger)
     second = jnp.where(count(first_bits + 1) > rank + 1, first, larger)
     # Not by the minimum, which may ignore NaN on CPU.
-    finite = count(_bits(jnp.asarray(jnp.inf, values.dtype)) + 1) == bits.size
+    finite = count(infinity + 1) == bits.size
 
     def value(v):
         return jnp.where(finite, jnp.where(jnp.isinf(first), 0, v), jnp.nan)

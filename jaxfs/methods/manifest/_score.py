@@ -290,6 +290,7 @@ def _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, ran
 def _score_kernels(k1, k2, ridge, t, *, geometry, rank):
     """r = diag |D| (eq. 4), without M: Algorithm 1, or Algorithm 2 for `"spsd"`."""
     if geometry == "spd":
+        t, k1, k2 = _checks.along(t, k1, k2)  # NaN for a traced t out of range
         return absm_diagonal(spd.difference_of(_add_ridge(k1 + k2, 2 * ridge), k1 - k2, t))
     return spsd.absm_diagonal(spsd.difference(spsd.factor(k1, rank), spsd.factor(k2, rank), t))
 
