@@ -184,7 +184,7 @@ def _percentile(
 ) -> Float[Array, ""]:
     """`factor` times a percentile of the distances, or times the smallest positive one for 0."""
     pairs = ~jnp.eye(d2.shape[0], dtype=bool)
-    number = d2.shape[0] * (d2.shape[0] - 1) // 2
+    number: Array | int = d2.shape[0] * (d2.shape[0] - 1) // 2
     if present is not None:
         pairs = pairs & present[:, None] & present[None, :]
         number = jnp.sum(pairs, dtype=jnp.int32) // 2
