@@ -117,11 +117,11 @@ def decay(d2: Float[Array, "*s"], scale: Array) -> Float[Array, "*s"]:
 
 
 #: Coefficients in z² of atanh(z)/z, 1/(2k+1), and of sinh(z)/z, 1/(2k+1)!.
-_ATANHC = tuple(1 / (2 * k + 1) for k in range(14))
-_SINHC = tuple(1 / math.factorial(2 * k + 1) for k in range(10))
+ATANHC = tuple(1 / (2 * k + 1) for k in range(14))
+SINHC = tuple(1 / math.factorial(2 * k + 1) for k in range(10))
 
 
-def _even_series(z: Array, coefficients: tuple[float, ...]) -> Array:
+def even_series(z: Array, coefficients: tuple[float, ...]) -> Array:
     """Σ_k c_k z^{2k} by Horner's rule."""
     z2 = z * z
     total = jnp.full_like(z, coefficients[-1])
@@ -138,14 +138,14 @@ def atanhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """
     small = jnp.abs(z) < 0.25
     far = jnp.where(small, jnp.full_like(z, 0.5), z)
-    return jnp.where(small, _even_series(jnp.where(small, z, 0.0), _ATANHC), jnp.arctanh(far) / far)
+    return jnp.where(small, even_series(jnp.where(small, z, 0.0), ATANHC), jnp.arctanh(far) / far)
 
 
 def sinhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """sinh(z) / z, with exact value 1 at 0 and a derivative that does not cancel there."""
     small = jnp.abs(z) < 1.0
     far = jnp.where(small, jnp.ones_like(z), z)
-    return jnp.where(small, _even_series(jnp.where(small, z, 0.0), _SINHC), jnp.sinh(far) / far)
+    return jnp.where(small, even_series(jnp.where(small, z, 0.0), SINHC), jnp.sinh(far) / far)
 
 
 def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array, "p"]]:

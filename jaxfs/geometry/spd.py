@@ -195,10 +195,17 @@ def difference(a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike = 0.5) -> Float
     **Reference** eq. (3) of ManiFeSt, t = ½.
     """
     t, a, b = _checks.along(t, *_same_size(a=a, b=b))
-    chol = _cholesky(a + b)
+    return difference_of(a + b, a - b, t)
+
+
+def difference_of(
+    total: Float[Array, "*b d d"], gap: Float[Array, "*b d d"], t: Float[Array, "*b"]
+) -> Float[Array, "*b d d"]:
+    """`difference(a, b, t)` from a + b and a − b, which must be symmetric."""
+    chol = _cholesky(total)
     margin = 4 * eps(chol.dtype)
     domain = lambda x: jnp.abs(x) < 1 - margin  # noqa: E731
-    return _unwhiten(HALF_WAY, chol, _whiten(chol, a - b), t, domain=domain)
+    return _unwhiten(HALF_WAY, chol, _whiten(chol, gap), t, domain=domain)
 
 
 def mean(
@@ -269,22 +276,22 @@ def _affine(metric: str) -> bool:
 def _cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """L with L Lᵀ = a; all NaN unless `a` is positive definite and finite."""
     chol = _lapack.cholesky(a)
-    return jnp.where(jnp.all(jnp.isfinite(chol), axis=(-2, -1), keepdims=True), chol, jnp.nan)
+    return jnp.where(_lapack.all_finite(chol), chol, jnp.nan)
 
 
 def _whiten(chol: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """L⁻¹ a L⁻ᵀ for symmetric `a`."""
-    return symmetrize(solve_triangular(chol, solve_triangular(chol, a).mT))
+    return symmetrize(_lapack.whiten(chol, a))
 
 
 def _unwhiten(fun, chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"], t=None, domain=None):
     """L f(c) Lᵀ for symmetric `c`; NaN unless all eigenvalues of `c` are in the domain.
 
-    The domain excludes singular matrices from geodesics, which powers would accept.
+    The domain, an interval, excludes singular matrices from geodesics, which powers would accept.
     """
     w, v = _lapack.eigh(c)
     if domain is not None:
-        w = jnp.where(jnp.all(domain(w), axis=-1, keepdims=True), w, jnp.nan)
+        w = jnp.where(domain(w[..., :1]) & domain(w[..., -1:]), w, jnp.nan)
     return symmetrize(_frechet.apply_congruence(fun, chol, c, w, v, t))
 
 

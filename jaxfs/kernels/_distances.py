@@ -54,7 +54,7 @@ def squared_distances(
     x = _checks.real(x, "x", ndim=2)
     w = coordinate_weights(weights, x, "coordinate")
     if z is None:
-        return within(x, w, _checks.presence(mask, x.shape[0]))
+        return within(x, w, None if mask is None else _checks.presence(mask, x.shape[0]))
     z = _checks.real(z, "z", ndim=2)
     _checks.alike(x, z, "x and z", axes=slice(1, None))
     return _across(x, z, w, _checks.presence(mask, z.shape[0]))
@@ -78,7 +78,7 @@ def feature_squared_distances(
     [[0.0, 25.0], [25.0, 0.0]]
     """
     x = jnp.matrix_transpose(_checks.real(x, "x", ndim=2))
-    return within(x, coordinate_weights(weights, x, "sample"), jnp.ones(x.shape[:1], bool))
+    return within(x, coordinate_weights(weights, x, "sample"))
 
 
 def distances(
@@ -118,13 +118,14 @@ class Points(NamedTuple):
 
 
 def mean_point(
-    x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"]
+    x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"] | None = None
 ) -> Float[Array, "1 p"]:
     """The centre of the points that are present and hold no NaN, each minus its own mean."""
     x = lax.stop_gradient(_regular(x, w))
-    mean = _mean(x, w[None, :], axis=1)
-    used = present[:, None] & ~jnp.isnan(mean)
-    return _coarse_mean(jnp.where(used, x - mean, jnp.zeros_like(x)), used.astype(x.dtype), axis=0)
+    mean = safe_divide(jnp.sum(w[None, :] * x, axis=1), jnp.sum(w))
+    used = ~jnp.isnan(mean) if present is None else present & ~jnp.isnan(mean)
+    x = jnp.where(used[:, None], x - mean[:, None], 0)
+    return _coarse_mean(x, used.astype(x.dtype)[:, None], axis=0)
 
 
 def points_about(
@@ -155,22 +156,20 @@ def _regular(x: Float[Array, "n p"], w: Float[Array, "p"]) -> Float[Array, "n p"
     return jnp.where(squarable(x), x, instead)
 
 
-def _mean(x: Float[Array, "n p"], weights: Float[Array, "#n #p"], axis: int) -> Array:
-    mass = jnp.sum(weights, axis=axis, keepdims=True)
-    return safe_divide(jnp.sum(weights * x, axis=axis, keepdims=True), mass)
-
-
 def _coarse_mean(x: Float[Array, "n p"], weights: Float[Array, "#n #p"], axis: int) -> Array:
     """The weighted mean of `x` to half a standard deviation, as a short binary number.
 
     It is a multiple of a power of two of that size. Subtracting it keeps integers, and all data on
     a binary grid, exact: distances that tie in exact arithmetic also tie in floating point.
     """
-    mean = _mean(x, weights, axis)
-    mean = mean + _mean(x - mean, weights, axis)  # removes the rounding of the first
-    grid = power_of_two(jnp.sqrt(_mean(jnp.square(x - mean), weights, axis)))
-    coarse = jnp.round(mean / jnp.where(grid == 0, jnp.ones_like(grid), grid)) * grid
-    return jnp.where(grid == 0, mean, coarse)
+    moment = lambda a: jnp.sum(weights * a, axis=axis, keepdims=True)  # noqa: E731
+    mass = jnp.maximum(moment(jnp.ones_like(x)), jnp.finfo(x.dtype).tiny)
+    mean = moment(x) / mass
+    rounding, square = moment(x - mean) / mass, moment(jnp.square(x - mean)) / mass
+    mean = mean + rounding
+    # The factor makes the variance of constant values exactly 0.
+    grid = power_of_two(jnp.sqrt(jnp.maximum(square - 1.001 * rounding * rounding, 0)))
+    return jnp.where(grid == 0, mean, jnp.round(mean / grid) * grid)
 
 
 def power_of_two(x: Array) -> Array:
@@ -183,14 +182,15 @@ def power_of_two(x: Array) -> Array:
 
 @jax.jit
 def within(
-    x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"]
+    x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"] | None = None
 ) -> Float[Array, "n n"]:
     """Squared distances among the points of one set."""
     a = points_about(x, w, mean_point(x, w, present), present)
-    gram = symmetrize(matmul(a.rest * w[None, :], jnp.matrix_transpose(a.rest)))
+    gram = matmul(a.rest * w[None, :], jnp.matrix_transpose(a.rest))
     # Norms summed in the order of the products: equal roundings cancel.
-    a = a._replace(norm=jnp.diagonal(gram))
-    return _assemble(a, a, gram, w)
+    i = jnp.arange(gram.shape[0])
+    a = a._replace(norm=gram.at[i, i].get(mode="promise_in_bounds"))
+    return _assemble(a, a, symmetrize(gram), w)
 
 
 @jax.jit

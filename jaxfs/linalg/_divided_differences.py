@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxfs._numerics import atanhc, eps, safe_divide, safe_log, sinhc
+from jaxfs._numerics import ATANHC, SINHC, eps, even_series, safe_divide, safe_log, sinhc
 from jaxfs.linalg import _lapack
 from jaxfs.linalg._frechet import SpectralFunction, apply_diagonal
 
@@ -66,8 +66,8 @@ def second_from_first(
 def _log_first(a, b, t):
     """log: 2 atanh(z) / (a − b), z = (a − b)/(a + b); the quotient where a and b are far apart."""
     z = safe_divide(a - b, a + b)
-    near = jnp.abs(z) < 0.5
-    close = safe_divide(2 * atanhc(jnp.where(near, z, 0.0)), a + b)
+    near = jnp.abs(z) < 0.25
+    close = safe_divide(2 * even_series(jnp.where(near, z, 0.0), ATANHC), a + b)
     far = safe_divide(safe_log(safe_divide(a, b)), jnp.where(near, 0.0, a - b))
     return jnp.where(near, close, far)
 
@@ -75,7 +75,7 @@ def _log_first(a, b, t):
 def _exp_first(a, b, t):
     """exp: e^{(a+b)/2} sinh(h)/h, h = (a − b)/2; the quotient where a and b are far apart."""
     near = jnp.abs(a - b) < 1
-    close = jnp.exp(0.5 * (a + b)) * sinhc(jnp.where(near, 0.5 * (a - b), 0.0))
+    close = jnp.exp(0.5 * (a + b)) * even_series(jnp.where(near, 0.5 * (a - b), 0.0), SINHC)
     far = safe_divide(jnp.exp(a) - jnp.exp(b), jnp.where(near, 0.0, a - b))
     return jnp.where(near, close, far)
 
@@ -96,9 +96,9 @@ def _power_first(a, b, t):
     At a = b = 0 it is 0 for t > 1 and 1 for t = 1. For t < 1 it is infinite, and 0 is returned.
     """
     z = safe_divide(a - b, a + b)
-    near = (jnp.abs(z) < 0.5) & (a > 0)
+    near = (jnp.abs(z) < 0.25) & (a > 0)
     z = jnp.where(near, z, 0.0)
-    u = z * atanhc(z)
+    u = z * even_series(z, ATANHC)
     # Logarithms of the nodes separately: they are vectors until they are added.
     log_a, log_b = (jnp.log(jnp.where(x > 0, x, jnp.ones_like(x))) for x in (a, b))
     log_mean = 0.5 * (log_a + log_b)
@@ -167,26 +167,48 @@ def abs_diagonal(a: Float[Array, "*b d d"]) -> Float[Array, "*b d"]:
 # ---- Functions of R⁻¹(a − b)R⁻ᵀ for a + b = R Rᵀ, whose eigenvalues are in (−1, 1) --------------
 
 
-def _blend(x, t):
-    """(1 + x)^{1−t} (1 − x)^t, the point at `t` of the geodesic from 1 + x to 1 − x."""
-    return _power(1 + x, 1 - t) * _power(1 - x, t)
+def _artanh(x):
+    near = jnp.abs(x) < 0.25
+    series = x * even_series(jnp.where(near, x, 0.0), ATANHC)
+    return jnp.where(near, series, 0.5 * (jnp.log(1 + x) - jnp.log(1 - x)))
 
 
-def _blend_first(x, y, t):
-    """The product rule: (u v)[x, y] = ½ (u(x) + u(y)) v[x, y] + ½ (v(x) + v(y)) u[x, y]."""
-    rising = (_power(1 + x, 1 - t) + _power(1 + y, 1 - t)) * _power_first(1 - x, 1 - y, t)
-    falling = (_power(1 - x, t) + _power(1 - y, t)) * _power_first(1 + x, 1 + y, 1 - t)
-    return 0.5 * (falling - rising)
+def _log_blend(x, t):
+    """g = (1 − t) log(1 + x) + t log(1 − x): e^g is the point `t` from 1 + x to 1 − x."""
+    return (1 - t) * jnp.log(1 + x) + t * jnp.log(1 - x)
 
 
 def _half_way(x, t):
-    return 0.5 * _blend(x, t) * jnp.arctanh(x)
+    return 0.5 * jnp.exp(_log_blend(x, t)) * _artanh(x)
 
 
 def _half_way_first(x, y, t):
-    angle_first = 0.5 * (_log_first(1 + x, 1 + y, t) + _log_first(1 - x, 1 - y, t))
-    blends, angles = _blend(x, t) + _blend(y, t), jnp.arctanh(x) + jnp.arctanh(y)
-    return 0.25 * (blends * angle_first + angles * _blend_first(x, y, t))
+    """The product rule: (u v)[x, y] = ½ (u(x) + u(y)) v[x, y] + ½ (v(x) + v(y)) u[x, y].
+
+    With s = ½ log(1 − x²), the exponent is g = s + (1 − 2t) artanh x. For e^g the rule is
+    e^g[x, y] = g[x, y] (e^g(x) − e^g(y))/(g(x) − g(y)).
+    """
+    (angle, rise), (other_angle, other_rise) = (
+        (_artanh(v), 0.5 * (jnp.log(1 + v) + jnp.log(1 - v))) for v in (x, y)
+    )
+
+    def quotient(z, close, far):
+        """artanh(z)/z · close where z is small, elsewhere far/(x − y)."""
+        near = jnp.abs(z) < 0.25
+        series = even_series(jnp.where(near, z, 0.0), ATANHC) * close
+        return jnp.where(near, series, far / jnp.where(near, 1.0, x - y))
+
+    between = 2 / ((1 - x) * (1 + y) + (1 + x) * (1 - y))  # 1/(1 − xy), without cancellation
+    angle_first = quotient((x - y) * between, between, angle - other_angle)
+    slope = -(x + y) / ((1 - x) * (1 + x) + (1 - y) * (1 + y))
+    rise_first = quotient((x - y) * slope, slope, rise - other_rise)
+    g, h = rise + (1 - 2 * t) * angle, other_rise + (1 - 2 * t) * other_angle
+    u, v = jnp.exp(0.5 * g), jnp.exp(0.5 * h)
+    near = jnp.abs(g - h) < 2
+    middle = u * v * even_series(jnp.where(near, 0.5 * (g - h), 0.0), SINHC)
+    middle = jnp.where(near, middle, (u * u - v * v) / jnp.where(near, 1.0, g - h))
+    blend_first = middle * (rise_first + (1 - 2 * t) * angle_first)
+    return 0.25 * ((u * u + v * v) * angle_first + (angle + other_angle) * blend_first)
 
 
 #: ½ (1 + x)^{1−t} (1 − x)^t artanh x: half of the logarithm from b to a at the point `t`.

@@ -69,12 +69,18 @@ def _batched(function: Callable[..., Any], *arrays: Array) -> Any:
     return function(*arrays)
 
 
+def all_finite(a: Float[Array, "*b m n"]) -> Bool[Array, "*b 1 1"]:
+    """Which matrices are finite: by a sum, which XLA compiles much faster than `all`."""
+    a = lax.stop_gradient(a)
+    return jnp.sum(a - a, axis=(-2, -1), keepdims=True) == 0
+
+
 def guarded(a: Float[Array, "*b m n"]) -> tuple[Float[Array, "*b m n"], Bool[Array, "*b 1 1"]]:
     """`a` with the identity for every matrix that is not finite, and which ones are finite.
 
     On NaN LAPACK may iterate forever.
     """
-    finite = jnp.all(jnp.isfinite(a), axis=(-2, -1), keepdims=True)
+    finite = all_finite(a)
     identity = jnp.broadcast_to(jnp.eye(a.shape[-2], a.shape[-1], dtype=a.dtype), a.shape)
     return jnp.where(finite, a, identity), finite
 
@@ -131,6 +137,23 @@ def solve_triangular(
     )
 
 
+_solve_right = functools.partial(lax.linalg.triangular_solve, left_side=False, lower=True)
+_one_whiten = _in_turn(lambda root, a: _solve_right(root, _solve(root, a), transpose_a=True))
+_one_unwhiten = _in_turn(lambda root, a: _solve_right(root, _solve(root, a, transpose_a=True)))
+
+
+@jax.jit
+def whiten(root: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
+    """L⁻¹ a L⁻ᵀ for a lower triangular L; differentiable to any order."""
+    fixed = lax.stop_gradient(root)
+    return lax.custom_linear_solve(
+        lambda x: matmul(root, matmul(x, root.mT)),
+        a,
+        lambda _, a: _batched(_one_whiten, fixed, a),
+        lambda _, a: _batched(_one_unwhiten, fixed, a),
+    )
+
+
 _one_cholesky = _in_turn(lambda a: jnp.linalg.cholesky(a, symmetrize_input=False))
 
 
@@ -145,8 +168,7 @@ def cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
 def _cholesky_jvp(primals, tangents):
     """L⁻¹ dL is lower triangular; with its transpose it sums to L⁻¹ da L⁻ᵀ."""
     root = cholesky(*primals)
-    inner = solve_triangular(root, tangents[0])
-    inner = solve_triangular(root, inner.mT)
+    inner = whiten(root, tangents[0])
     return root, matmul(root, 0.5 * (jnp.tril(inner) + jnp.tril(inner, -1)))
 
 

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
+from jaxfs._numerics import symmetrize
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import spd, spsd
 from jaxfs.kernels import feature_kernel
@@ -153,7 +154,7 @@ def manifest_from_kernels(
     _checks.alike(k1, k2, "k1 and k2")
     ridge, options = _options(k1.shape[-1], geometry, ridge, rank, t)
     ridge, t = as_arrays((ridge, t), k1.dtype)
-    return _score_kernels(k1, k2, ridge, t, **options)
+    return _score_kernels(symmetrize(k1), symmetrize(k2), ridge, t, **options)
 
 
 def manifest_operators(
@@ -289,7 +290,8 @@ def _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, ran
 def _score_kernels(k1, k2, ridge, t, *, geometry, rank):
     """r = diag |D| (eq. 4), without M: Algorithm 1, or Algorithm 2 for `"spsd"`."""
     if geometry == "spd":
-        return absm_diagonal(spd.difference(_add_ridge(k1, ridge), _add_ridge(k2, ridge), t))
+        t, k1, k2 = _checks.along(t, k1, k2)  # NaN for a traced t out of range
+        return absm_diagonal(spd.difference_of(_add_ridge(k1 + k2, 2 * ridge), k1 - k2, t))
     return spsd.absm_diagonal(spsd.difference(spsd.factor(k1, rank), spsd.factor(k2, rank), t))
 
 
