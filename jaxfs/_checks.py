@@ -55,7 +55,8 @@ def array(x: Any, name: str, dtype: Any = None) -> jax.Array:
     if not is_traced(x):
         fits(x, dtype, name)
     if not isinstance(x, jax.Array):
-        return jnp.asarray(x.astype(dtype, copy=False))
+        # With a dtype: without one, JAX compiles a program for each shape.
+        return jnp.asarray(x.astype(dtype, copy=False), dtype)
     if x.dtype == dtype and not x.weak_type:
         return x
     if is_traced(x) or len(x.sharding.device_set) > 1:
@@ -318,7 +319,7 @@ def presence(mask: Any, n: int) -> Bool[Array, "n"]:
     if mask is None:
         return jnp.ones((n,), bool)
     out = weights(mask, "mask", n, jnp.result_type(float), what="point")
-    return out > 0 if is_traced(out) else jnp.asarray(np.asarray(out) > 0)
+    return out > 0 if is_traced(out) else jnp.asarray(np.asarray(out) > 0, bool)
 
 
 def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:

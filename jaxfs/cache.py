@@ -3,8 +3,6 @@
 import os
 
 import jax
-import platformdirs
-from jax.experimental.compilation_cache import compilation_cache
 
 __all__ = ["enable_compilation_cache"]
 
@@ -33,6 +31,9 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> st
 
     **Raises** `OSError` if the folder cannot be created.
     """
+    import platformdirs
+    from jax.experimental.compilation_cache import compilation_cache
+
     if folder is None:
         named = os.environ.get("JAXFS_CACHE_DIR")
         if named is not None and named.strip().lower() in ("", "0", "off", "no"):

@@ -1,8 +1,9 @@
-"""The same call in other words compiles nothing: one program for equal shapes and options.
+"""A call with the same shapes and options compiles nothing, however its arguments are written.
 
-Each public function is called once, and then with equivalent spellings of every argument: labels
-of any integer dtype, Python, NumPy and JAX scalars, lists, weakly typed arrays, defaults that are
-passed. JAX reports each program that it compiles.
+Each public score and selector is called once, and then with other spellings of every argument:
+labels of any integer dtype, Python, NumPy and JAX scalars, lists, weakly typed arrays, weights that
+are integers or booleans, a default and the value that it stands for. JAX reports each program that
+it compiles.
 """
 
 import inspect
@@ -14,28 +15,42 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.lax.lax import _convert_element_type
 
 import jaxfs
 from tests.fuzz_recipes import GOOD, SPECIAL
 
 N, D = 12, 5
 
-#: Functions that take arrays and return scores, features or weights.
 NAMES = sorted(
     name
     for name in jaxfs.__all__
     if name.endswith(("_score", "_select", "_objective"))
-    or name in ("ssfs", "fit_dirichlet_selector", "manifest_operators", "soft_knn")
+    or name in ("ssfs", "fit_dirichlet_selector", "soft_knn", "stability", "manifest_from_kernels")
 )
-#: Options that keep the programs small.
-SMALL = {
-    "fit_dirichlet_selector": {"num_steps": 2, "num_restarts": 1},
-    "ssfs": {"num_eigenvectors": 3},
-    "manifest_lowrank_score": {"rank": 2, "landmarks": 4, "bandwidth": 1.0},
+#: Options that are set in every call: numbers, whose default is `None`, and what is compiled fast.
+GIVEN: dict[str, dict[str, Any]] = {
+    "cca_select": {"ridge": 0.25},
+    "fit_dirichlet_selector": {"num_steps": 2, "num_restarts": 1, "learning_rate": 0.1},
+    "gc_objective": {"ridge": 0.25, "shrinkage": 0.5},
+    "gc_select": {"ridge": 0.25, "shrinkage": 0.5, "initial": np.arange(1)},
+    "gkl_select": {"ridge": 0.25, "shrinkage": 0.5},
+    "manifest_lowrank_score": {"landmarks": 4, "bandwidth": 1.0},
+    "soft_knn": {"distances": np.linspace(0, 1, N * 3).reshape(N, 3), "mask": np.ones((N, 3))},
+    "stability": {"score": lambda x, y, weights: jnp.var(x, axis=0)},
 }
-REQUIRED = {
-    "soft_knn": {"distances": np.linspace(0, 1, N * 3).reshape(N, 3)},
-    "combine_scores": {"a": np.linspace(0, 1, D), "b": np.linspace(1, 0, D)},
+#: Other values that mean the same as the default, or as the value in `GIVEN`.
+EQUAL: dict[str, dict[str, tuple[Any, ...]]] = {
+    "fit_dirichlet_selector": {
+        "objective": (jaxfs.Coverage(),),
+        "temperature": ([1, 0.05], (np.float64(1.0), np.float64(0.05))),
+    },
+    "manifest_multiclass_score": {"ridge": (0.01, np.float64(0.01), jnp.float64(0.01))},
+    "manifest_score": {
+        "ridge": (0.01, np.float64(0.01), jnp.float64(0.01)),
+        "bandwidth": (jaxfs.Median(), jaxfs.Median(np.float64(1)), jaxfs.Median(jnp.asarray(1.0))),
+    },
+    "ssfs": {"selection": (jaxfs.Predictable(),)},
 }
 
 programs = 0
@@ -50,74 +65,63 @@ jax.monitoring.register_event_duration_secs_listener(_count)
 
 
 def arguments(name: str) -> dict[str, Any]:
-    """Every argument of a function: good data, and the default of each option."""
+    """Every argument of a function: good data, equal weights, and the default of each option."""
     case = SimpleNamespace(n=N, d=D, dtype=np.dtype("float64"), rng=np.random.default_rng(0))
     recipes = GOOD | SPECIAL.get(f"jaxfs.{name}", {})
     found = {}
     for key, parameter in inspect.signature(getattr(jaxfs, name)).parameters.items():
-        if key in REQUIRED.get(name, {}):
-            found[key] = REQUIRED[name][key]
+        if key in GIVEN.get(name, {}):
+            found[key] = GIVEN[name][key]
+        elif key.startswith(("weights", "mask")):
+            found[key] = np.ones(N)
         elif parameter.default is inspect.Parameter.empty:
             found[key] = recipes[key](case)
         else:
             found[key] = parameter.default
-    return found | SMALL.get(name, {})
+    return found
 
 
-def spellings(value: Any) -> Iterator[Any]:
+def spellings(key: str, value: Any) -> Iterator[Any]:
     """Other values that mean the same."""
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, bool):
         yield np.bool_(value)
     elif isinstance(value, int):
-        yield from (np.int64(value), np.int8(value), np.array(value))
+        yield from (np.int64(value), np.uint16(value), np.array(value))
     elif isinstance(value, float):
         yield from (np.float64(value), np.array(value), jnp.asarray(value), jnp.float64(value))
-        yield from (int(value), np.float32(value)) if value.is_integer() else ()
+        if value.is_integer():
+            yield from (int(value), np.float32(value))
     elif isinstance(value, np.ndarray) and value.dtype.kind == "i":
-        yield from (value.astype(t) for t in ("int8", "int32", "uint8", "uint64", "bool"))
-        yield from (value.tolist(), jnp.asarray(value), jnp.asarray(value.astype("int8")))
-    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        dtypes = ("int8", "int32", "uint8", "uint64", *(["bool"] if key == "y" else []))
+        yield from (value.astype(dtype) for dtype in dtypes)
+        yield from (jnp.asarray(value, dtype) for dtype in ("int8", "int32", "int64"))
+        yield value.tolist()
+    elif isinstance(value, np.ndarray):
         yield from (value.tolist(), np.asfortranarray(value), jnp.asarray(value))
-        yield jax.lax.full_like(value, 1.0) if False else _weak(value)
-
-
-def _weak(value: np.ndarray) -> jax.Array:
-    """A weakly typed array, as arithmetic on Python scalars gives."""
-    weak = jax.vmap(lambda i: jax.lax.select_n(i < 0, 1.0, 1.0))(jnp.arange(value.size))
-    assert weak.weak_type
-    return jnp.reshape(weak * 1.0, value.shape)
+        yield _convert_element_type(value, weak_type=True)
+        if key.startswith(("weights", "mask")):
+            yield from (value.astype(dtype) for dtype in ("bool", "int64", "float32"))
+            yield from (jnp.asarray(value, bool), jnp.asarray(value, "float32"))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_calls_compile_once(name):
+    if name == "combine_scores":
+        pytest.skip("takes any number of scores, and compiles for no other argument")
     function, given = getattr(jaxfs, name), arguments(name)
-    defaults = {
-        key
-        for key, parameter in inspect.signature(function).parameters.items()
-        if parameter.default is given[key]
-    }
-    positional = {
-        key
-        for key, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
-    }
-
-    def call(given):
-        first = [given[k] for k in positional_order if k in given]
-        return jax.block_until_ready(function(*first, **{k: v for k, v in given.items() if k not in positional}))
-
-    positional_order = [k for k in inspect.signature(function).parameters if k in positional]
-    call({k: v for k, v in given.items() if k not in defaults})
-    variants = {"every default": given} | {
-        f"{key}={value!r} {type(value)} {getattr(value,'dtype','')}": given | {key: value} for key in given for value in spellings(given[key])
-    }
-    found = []
-    for label, variant in variants.items():
+    variants = [
+        (key, value)
+        for key in given
+        for value in (*spellings(key, given[key]), *EQUAL.get(name, {}).get(key, ()))
+    ]
+    # JAX casts a JAX scalar by a program of its own, one in a process for all functions.
+    jnp.asarray(jnp.asarray(1.0), jnp.float64)
+    defaults = {k: p.default for k, p in inspect.signature(function).parameters.items()}
+    function(**{key: value for key, value in given.items() if value is not defaults[key]})
+    compiled = []
+    for key, value in [*variants, ("no argument", None)]:
         before = programs
-        try:
-            call(variant)
-        except ValueError as e:
-            found.append("REFUSED "+label.replace("\n"," ")+str(e))
+        function(**(given | {key: value} if key in given else given))
         if programs > before:
-            found.append(f"{programs-before} {label}".replace("\n"," "))
-    assert not found, "\n" + "\n".join(found)
+            compiled.append(f"{key} = {value!r}, a {type(value).__name__}")
+    assert not compiled, "\n".join(compiled)
