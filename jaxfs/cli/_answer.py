@@ -52,10 +52,10 @@ class Answer:
 def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     """Return the features of a table that a request selects; raises `Refusal` for user errors."""
     method, estimator = find_method(request.method), make_estimator(request)
-    y, classes, notes = labels(table, method.targets, method.name)
+    y, classes, notes = target_values(table, method.targets, method.name)
     notes += [] if request.standardize else _note_units(table.values, method)
     start = time.perf_counter()
-    notes += fit(estimator, request, table.values, y)
+    notes += fit_estimator(estimator, request, table.values, y)
     seconds = time.perf_counter() - start
     ranking, chosen = np.asarray(estimator.ranking_), np.flatnonzero(estimator.support_)
     order = chosen[np.argsort(ranking[chosen], stable=True)]
@@ -77,7 +77,7 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     return Answer(method, found, order, scores, seconds, tuple(notes), classes, stability)
 
 
-def labels(table: Table, targets: str, name: str) -> Labels:
+def target_values(table: Table, targets: str, name: str) -> Labels:
     """Return the target as the method `name` needs it, the rows of each class, and notes.
 
     `targets`: "classes", which become codes 0, 1, …; "numbers"; or "none".
@@ -123,7 +123,9 @@ def _note_units(values: np.ndarray, method: Method) -> list[str]:
     return [f"{text} {method.name} depends on the units of the features: consider --standardize"]
 
 
-def fit(estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None) -> list[str]:
+def fit_estimator(
+    estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None
+) -> list[str]:
     """Fit an estimator, and return its warnings; its errors become a `Refusal`."""
     if request.standardize:
         values = standardize_columns(values)
@@ -156,7 +158,7 @@ def _stability(table: Table, request: Request, y: np.ndarray | None, number: int
     ranks, chosen = [], []
     for rows in masks:
         estimator = make_estimator(request)
-        fit(estimator, request, table.values[rows], None if y is None else y[rows])
+        fit_estimator(estimator, request, table.values[rows], None if y is None else y[rows])
         ranks.append(np.asarray(estimator.ranking_, np.float64))
         chosen.append(np.asarray(estimator.support_))
     rank: Any = np.array(ranks)

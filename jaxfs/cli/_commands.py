@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from jaxfs.cli import _options
-from jaxfs.cli._options import EPILOG, command_line, guarded, use_cache
+from jaxfs.cli._options import EPILOG, command_line, reports_errors, use_cache
 from jaxfs.cli.tables._columns import Refusal, printable
 from jaxfs.cli.tables._table import Table, read_table
 
@@ -41,7 +41,7 @@ def _read(context: typer.Context) -> Table:
 
 
 @app.command(epilog=EPILOG)
-@guarded
+@reports_errors
 def select(
     context: typer.Context,
     table: _options.TablePath,
@@ -116,7 +116,7 @@ def select(
 
 
 @app.command(epilog=EPILOG)
-@guarded
+@reports_errors
 def compare(
     context: typer.Context,
     table: _options.TablePath,
@@ -174,7 +174,7 @@ def compare(
 
 
 @app.command()
-@guarded
+@reports_errors
 def methods(
     name: Annotated[str | None, typer.Argument(help="Show the details of one method.")] = None,
     json: _options.Json = False,
@@ -195,7 +195,7 @@ def methods(
 
 
 @app.command()
-@guarded
+@reports_errors
 def demo(
     out: Annotated[Path, typer.Option(help="Path of the picture.")] = Path("jaxfs-demo.png"),
     data: Annotated[
@@ -215,7 +215,7 @@ def demo(
     digits = _demo.digits()
     answer = _answer.choose(digits, Request("manifest", _demo.NUMBER, seed))
     with _output.staged(force=force) as temporary:
-        _demo.draw(temporary(out), digits, answer)
+        _demo.draw_digits(temporary(out), digits, answer)
         if data is not None:
             _output.write_selected(temporary(data), digits, range(len(digits.names)))
     _output.print_selection(digits, answer)

@@ -85,7 +85,7 @@ def compare(
                 values, estimator = _fill(table, train), make_estimator(request)
                 known = y[train] if method.supervised and y is not None else None
                 start = time.perf_counter()
-                found = _answer.fit(estimator, request, values[train], known)
+                found = _answer.fit_estimator(estimator, request, values[train], known)
                 seconds += time.perf_counter() - start
                 notes += [f"{method.name}: {note}" for note in found]
                 supports.append(support := np.asarray(estimator.support_))
@@ -107,10 +107,10 @@ def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
     """Return the labels for the methods or, if all are unsupervised, for the model alone."""
     for method in methods:
         if method.supervised:
-            return _answer.labels(table, method.targets, method.name)
+            return _answer.target_values(table, method.targets, method.name)
     target = table.target
     numeric = target is not None and target.dtype.kind == "f" and _answer.is_continuous(target)
-    return _answer.labels(table, "numbers" if numeric else "classes", "accuracy")
+    return _answer.target_values(table, "numbers" if numeric else "classes", "accuracy")
 
 
 def _folds(

@@ -31,7 +31,7 @@ def digits() -> Table:
     return Table(names, x[keep] / 16, y[keep].astype(np.float64), "digit")
 
 
-def draw(path: Path, data: Table, answer: Answer) -> None:
+def draw_digits(path: Path, data: Table, answer: Answer) -> None:
     """Draw both mean digits, and the score of each pixel with the ranks of the best."""
     figure = _figures.matplotlib("figure").Figure(figsize=(12, 4), layout="constrained")
     *means, scores = figure.subplots(1, 3)

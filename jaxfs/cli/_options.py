@@ -72,7 +72,7 @@ _RESAMPLES = (
 Resamples = Annotated[int | None, Option(min=0, max=10_000, help=_RESAMPLES)]
 
 
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
+def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command its exit codes; a user error prints one line instead of a traceback."""
 
     @functools.wraps(command)

@@ -203,9 +203,9 @@ def test_constant_features_and_many_classes_are_noted():
     assert notes == ("constant features were selected: 'b'; --drop them",)
     halves = dataclasses.replace(data, target=np.arange(ROWS) % 5 / 2, target_name="y")
     with pytest.raises(Refusal, match=r"anova needs classes; 'y' has fractions .*pearson"):
-        _answer.labels(halves, "classes", "anova")
+        _answer.target_values(halves, "classes", "anova")
     several = dataclasses.replace(data, target=np.arange(60.0) % 25, target_name="y")
-    _, classes, notes = _answer.labels(several, "classes", "anova")
+    _, classes, notes = _answer.target_values(several, "classes", "anova")
     assert len(classes) == 25
     assert "each of the 25 values of 'y'" in notes[0]
 
@@ -320,7 +320,7 @@ def test_more_mistakes(table, tmp_path):
         assert words in refused("select", table, "-t", "kind", "-m", method, "-o", option)
     absent = mock.Mock(fit=mock.Mock(side_effect=ImportError("needs its package")))
     with pytest.raises(Refusal, match="its package"):
-        _answer.fit(absent, _request.Request("anova"), np.zeros((2, 2)), None)
+        _answer.fit_estimator(absent, _request.Request("anova"), np.zeros((2, 2)), None)
     assert "--data must end in" in refused("demo", "--data", "x.txt")
     assert "--folds" in refused("compare", table, "-t", "kind", "-m", "anova", "--folds", 16)
     assert "cannot be compared" in refused("compare", table, "-t", "kind", "-m", "anova,rrelieff")
@@ -351,7 +351,11 @@ def test_interrupts_and_bugs_have_their_codes(table, tmp_path, monkeypatch):
 
 
 def test_memory_may_be_out_anywhere(table, monkeypatch):
-    for module, name in ((_answer, "labels"), (_output, "print_selection"), (_output, "_number")):
+    for module, name in (
+        (_answer, "target_values"),
+        (_output, "print_selection"),
+        (_output, "_number"),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, mock.Mock(side_effect=MemoryError))
             command = ("select", table, "-t", "kind", "-m", "anova", "-k", 2)
