@@ -4,6 +4,8 @@ import os
 
 import jax
 
+from jaxfs import _checks
+
 __all__ = ["enable_compilation_cache"]
 
 
@@ -38,14 +40,18 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> st
         named = os.environ.get("JAXFS_CACHE_DIR")
         if named is not None and named.strip().lower() in ("", "0", "off", "no"):
             return None
-        if jax.config.jax_compilation_cache_dir:
-            return jax.config.jax_compilation_cache_dir
+        if known := jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
+            return str(known)
         folder = named or platformdirs.user_cache_path("jaxfs", appauthor=False, opinion=False)
         if not named and not os.path.isabs(folder):
             return None
+    try:
+        folder = os.path.expanduser(os.fsdecode(folder))
+    except TypeError as error:
+        raise _checks.fail("folder", "a path", repr(folder)) from error
     os.makedirs(folder, exist_ok=True)
-    jax.config.update("jax_compilation_cache_dir", os.fspath(folder))
+    jax.config.update("jax_compilation_cache_dir", folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     compilation_cache.reset_cache()  # JAX asks for the folder only once, at its first compilation
-    return os.fspath(folder)
+    return folder

@@ -19,10 +19,10 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 
 #: Folders and single files, from the bedrock to the command line.
 ROOMS = (
-    "cache",
     "_checks",
     "_types",
     "_numerics",
+    "cache",
     "linalg",
     "kernels",
     "graphs",
@@ -132,7 +132,7 @@ def __dir__():
 
 
 def without_laziness(tree: ast.Module) -> ast.Module:
-    """The face of the package with the lazy imports as plain imports, if they are those of `LAZY`."""
+    """The face of the package with plain imports in place of the lazy ones, if `LAZY` does them."""
     lazy = [
         node
         for node in tree.body

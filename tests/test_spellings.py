@@ -106,8 +106,6 @@ def spellings(key: str, value: Any) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_equal_calls_compile_once(name):
-    if name == "combine_scores":
-        pytest.skip("takes any number of scores, and compiles for no other argument")
     function, given = getattr(jaxfs, name), arguments(name)
     variants = [
         (key, value)
