@@ -117,6 +117,7 @@ def draw(scores: np.ndarray, means: list[np.ndarray], path: Path) -> None:
 
 
 def main() -> None:
+    jaxfs.enable_compilation_cache()  # the next run need not compile again
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--output",

@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import jaxfs
 from jaxfs.estimators import ManiFeSt
 
 GRID = {
@@ -23,6 +24,7 @@ GRID = {
 
 
 def main() -> None:
+    jaxfs.enable_compilation_cache()  # the next run need not compile again
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--folds", type=int, default=5, help="number of outer and of inner folds (default: 5)"

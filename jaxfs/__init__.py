@@ -1,17 +1,10 @@
 """Feature selection in pure JAX: scores and selectors under jit, vmap and grad."""
 
-from jaxfs import (
-    distributed,
-    evaluate,
-    geometry,
-    graphs,
-    kernels,
-    linalg,
-    streaming,
-    surrogates,
-    transport,
-)
+from typing import TYPE_CHECKING
+
+from jaxfs import evaluate, geometry, graphs, kernels, linalg, surrogates, transport
 from jaxfs._types import Selection
+from jaxfs.cache import enable_compilation_cache
 from jaxfs.kernels._rbf import Median, Percentile
 from jaxfs.methods.classical import (
     anova_score,
@@ -63,6 +56,22 @@ from jaxfs.resample import Stability, stability
 from jaxfs.surrogates import adaboost
 from jaxfs.transport import SoftKNN, soft_knn
 
+if TYPE_CHECKING:
+    from jaxfs import distributed, estimators, plot, streaming
+else:
+
+    def __getattr__(name):
+        """Import a sub-package of `__all__` when it is first used."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})
+
+
 __version__ = "0.1.0"
 # fmt: off
 __all__ = [
@@ -83,9 +92,9 @@ __all__ = [
     "pearson_score", "f_regression_score", "gini_score", "chi2_score",
     "mutual_information_score", "mutual_information_regression_score",
     # Around any score
-    "combine_scores", "stability", "Stability",
+    "combine_scores", "stability", "Stability", "enable_compilation_cache",
     # Modules
-    "adaboost", "distributed", "evaluate", "geometry", "graphs", "kernels", "linalg",
-    "streaming", "surrogates", "transport",
+    "adaboost", "distributed", "estimators", "evaluate", "geometry", "graphs", "kernels",
+    "linalg", "plot", "streaming", "surrogates", "transport",
 ]
 # fmt: on

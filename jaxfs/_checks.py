@@ -54,9 +54,15 @@ def array(x: Any, name: str, dtype: Any = None) -> jax.Array:
     dtype = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype)
     if not is_traced(x):
         fits(x, dtype, name)
-    if isinstance(x, jax.Array):
-        return x if x.dtype == dtype else x.astype(dtype)
-    return jnp.asarray(x.astype(dtype, copy=False))
+    if not isinstance(x, jax.Array):
+        # With a dtype: without one, JAX compiles a program for each shape.
+        return jnp.asarray(x.astype(dtype, copy=False), dtype)
+    if x.dtype == dtype and not x.weak_type:
+        return x
+    if is_traced(x) or len(x.sharding.device_set) > 1:
+        return x.astype(dtype)
+    # On the host: on the device, every dtype and shape would be compiled as a program of its own.
+    return jax.device_put(np.asarray(x).astype(dtype), x.sharding if x.committed else None)
 
 
 def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
@@ -312,7 +318,8 @@ def presence(mask: Any, n: int) -> Bool[Array, "n"]:
     """Which of n points exist, `(n,)`: those where the mask is not 0; all of them for `None`."""
     if mask is None:
         return jnp.ones((n,), bool)
-    return weights(mask, "mask", n, jnp.result_type(float), what="point") > 0
+    out = weights(mask, "mask", n, jnp.result_type(float), what="point")
+    return out > 0 if is_traced(out) else jnp.asarray(np.asarray(out) > 0, bool)
 
 
 def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:

@@ -399,6 +399,8 @@ CALLS = {
     "jaxfs.combine_scores": lambda c: jaxfs.combine_scores(
         c.value("a", features), c.value("b", features), **c.options({"offset": GOOD["offset"]})
     ),
+    # It changes settings of the whole process: test_cache.py calls it in others.
+    "jaxfs.enable_compilation_cache": lambda c: None,
     "jaxfs.streaming.from_blocks": read,
     "jaxfs.streaming.Source": read,
     "jaxfs.streaming.from_npy": stored,

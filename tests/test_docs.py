@@ -15,11 +15,13 @@ PAGES = DOCS / "pages"
 MODULES = {
     "adaboost",
     "distributed",
+    "estimators",
     "evaluate",
     "geometry",
     "graphs",
     "kernels",
     "linalg",
+    "plot",
     "streaming",
     "surrogates",
     "transport",

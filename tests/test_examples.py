@@ -18,7 +18,13 @@ def run(name: str, folder: Path, *arguments: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / name), *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", **environment},
+        env={
+            "JAXFS_CACHE_DIR": "off",
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "120",
+            **environment,
+        },
         capture_output=True,
         text=True,
         timeout=300,

@@ -22,6 +22,7 @@ ROOMS = (
     "_checks",
     "_types",
     "_numerics",
+    "cache",
     "linalg",
     "kernels",
     "graphs",
@@ -45,7 +46,7 @@ ROOMS = (
 )
 
 #: Packages of the extras, and the files that may import them as they are imported.
-OPTIONAL = {"jinja2", "matplotlib", "pandas", "platformdirs", "polars", "rich", "typer", "xgboost"}
+OPTIONAL = {"jinja2", "matplotlib", "pandas", "polars", "rich", "typer", "xgboost"}
 MAY_NEED_OPTIONAL = {"cli._options", "cli._commands"}
 
 
@@ -114,10 +115,42 @@ def cycle(sources: dict[str, str]) -> list[str] | None:
     return None
 
 
+#: How the package imports the sub-packages that few programs need, when they are first used. Type
+#: checkers read the imports above `else`. This is the only code that a face may have.
+LAZY = '''
+def __getattr__(name):
+    """Import a sub-package of `__all__` when it is first used."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return import_module(f"{__name__}.{name}")
+
+def __dir__():
+    return sorted({*globals(), *__all__})
+'''
+
+
+def without_laziness(tree: ast.Module) -> ast.Module:
+    """The face of the package with plain imports in place of the lazy ones, if `LAZY` does them."""
+    lazy = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If)
+        and ast.unparse(node.test) == "TYPE_CHECKING"
+        and ast.unparse(node.orelse) == ast.unparse(ast.parse(LAZY).body)
+    ]
+    if len(lazy) != 1:
+        return tree
+    flag = "from typing import TYPE_CHECKING"
+    body = [node for node in tree.body if node is not lazy[0] and ast.unparse(node) != flag]
+    return ast.Module(lazy[0].body + body, [])
+
+
 def init_violations(source: str, module: str) -> list[str]:
     """A face re-exports names from its own folder, lists them in `__all__`, and does no more."""
     folder = ".".join([PACKAGE, *([module] if module else [])])
-    tree = ast.parse(source)
+    tree = ast.parse(source) if module else without_laziness(ast.parse(source))
     found, names, listed = [], set(), set()
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
@@ -203,14 +236,18 @@ def test_three_private_files_lie_flat():
 
 
 def test_import_needs_no_extra():
-    """`import jaxfs` needs the runtime dependencies only, and leaves the estimators to those who
-    ask for them.
+    """`import jaxfs` loads the runtime dependencies only; four sub-packages load when used."""
+    lazy = ["distributed", "estimators", "plot", "streaming"]
+    late = OPTIONAL | {"sklearn", "narwhals", *(f"{PACKAGE}.{name}" for name in lazy)}
+    code = f"""if True:
+        import sys, {PACKAGE}
+        print(*sorted({late!r} & set(sys.modules)))
+        assert {{*{lazy!r}}} <= {{*dir({PACKAGE})}} and not hasattr({PACKAGE}, "no_such_name")
+        print(*(getattr({PACKAGE}, name).__name__ for name in {lazy!r}))
     """
-    late = OPTIONAL | {"sklearn", "narwhals", "jaxfs.estimators"}
-    code = f"import sys, {PACKAGE}; print(*sorted({late!r} & set(sys.modules)))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT.parent, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    assert done.stdout.split() == [f"{PACKAGE}.{name}" for name in lazy]
 
 
 # The checker itself, on sources that break one rule each.
@@ -291,6 +328,30 @@ def test_a_face_may_only_reexport():
     inside = "from jaxfs.geometry import spd\n__all__ = ['spd']"
     assert not init_violations(inside, "geometry")
     assert not init_violations("from . import spd\n__all__ = ['spd']", "geometry")
+
+
+def test_the_package_may_import_lazily_in_one_way():
+    flag, plain = "from typing import TYPE_CHECKING", "from jaxfs import plot"
+    names = "__all__ = ['plot']"
+
+    def face(imports: str, code: str, condition: str = "TYPE_CHECKING") -> str:
+        body = textwrap.indent(imports, "    "), textwrap.indent(code, "    ")
+        return f"{flag}\nif {condition}:\n{body[0]}\nelse:\n{body[1]}\n{names}"
+
+    assert init_violations(face(plain, LAZY), "") == []
+    for bad in (
+        face(plain, LAZY.replace("not in", "in")),
+        face(plain, LAZY + "x = 1"),
+        face("from os import path as plot", LAZY),
+        face(plain + "\nx = 1", LAZY),
+        face(plain, LAZY, "True"),
+        face("from jaxfs import evaluate", LAZY),
+        f"{flag}\n{plain}\n{names}",
+        LAZY,
+    ):
+        assert init_violations(bad, ""), bad
+    inside = face("from jaxfs.geometry import plot", LAZY)
+    assert init_violations(inside, "geometry")
 
 
 def test_optional_packages_are_imported_late():

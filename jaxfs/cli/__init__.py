@@ -7,7 +7,7 @@ import io
 import sys
 
 #: Packages without which no command can start.
-_NEEDED = {"typer", "rich", "click", "platformdirs"}
+_NEEDED = {"typer", "rich", "click"}
 
 
 def main() -> None:

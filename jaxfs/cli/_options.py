@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import jax
-import platformdirs
 import typer
 from typer import Argument, Option
 
+from jaxfs.cache import enable_compilation_cache
 from jaxfs.cli.tables._columns import Refusal, printable
 
 EPILOG = (
@@ -129,25 +128,10 @@ def command_line(context: typer.Context) -> str:
     return shlex.join(parts)
 
 
-def cache_folder() -> Path | None:
-    """Return the cache folder of compiled programs, or `None` if the cache is disabled."""
-    chosen = os.environ.get("JAXFS_CACHE_DIR")
-    if chosen is not None:
-        return None if chosen.strip().lower() in ("", "0", "off", "no") else Path(chosen)
-    folder = platformdirs.user_cache_path("jaxfs", appauthor=False, opinion=False)
-    return folder if folder.is_absolute() else None  # a user without a home folder
-
-
 def use_cache() -> None:
-    """Keep compiled programs between runs, unless JAX already has a cache folder."""
-    folder = cache_folder()
-    if folder is None or os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        return
+    """Keep compiled programs between runs, or print a note if their folder cannot be written."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        enable_compilation_cache()
     except OSError as error:
-        reason = printable(f"{folder}: {error.strerror}", 500)
+        reason = printable(f"{error.filename}: {error.strerror}", 500)
         print(f"note: compiled programs are not cached: {reason}", file=sys.stderr)
-        return
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -218,7 +218,8 @@ def padded_size(n: int) -> int:
 
 def _padded(values: np.ndarray) -> Array:
     more = padded_size(values.shape[0]) - values.shape[0]
-    return jnp.asarray(np.pad(values, [(0, more)] + [(0, 0)] * (values.ndim - 1)))
+    # With a dtype: without one, JAX compiles a program for each shape.
+    return jnp.asarray(np.pad(values, [(0, more)] + [(0, 0)] * (values.ndim - 1)), values.dtype)
 
 
 def random_key(random_state: int | np.random.RandomState | None) -> Array:

@@ -34,14 +34,15 @@ def second_from_first(
     analytic is exact to rounding. Without `near`, nodes are near where five points differ from
     three by less than the rounding of the quotient.
     """
-    rules = [np.polynomial.legendre.leggauss(m) for m in (5, 3)]
-    nodes = np.concatenate([0.5 + 0.5 * x for x, _ in rules])
-    (_, fine), (_, coarse) = rules
 
     def weighted(weights: np.ndarray, values: Array) -> Array:
         return jnp.tensordot(jnp.asarray(weights, values.dtype), values, 1, precision="highest")
 
     def second(a, b, c, t):
+        # Here, because the import of `numpy.polynomial` takes time.
+        rules = [np.polynomial.legendre.leggauss(m) for m in (5, 3)]
+        nodes = np.concatenate([0.5 + 0.5 * x for x, _ in rules])
+        (_, fine), (_, coarse) = rules
         lo, mid, hi = _sorted(a, b, c)
         gap = hi - lo
         close = jnp.ones_like(gap, bool)

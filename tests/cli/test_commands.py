@@ -471,14 +471,12 @@ def test_staged_files_appear_whole_or_not_at_all(tmp_path):
     assert old.stat().st_mode == plain.stat().st_mode
 
 
-def test_cache_folder(monkeypatch, tmp_path):
-    assert _options.cache_folder() is None
-    monkeypatch.setenv("JAXFS_CACHE_DIR", str(tmp_path))
-    assert _options.cache_folder() == tmp_path
-    monkeypatch.delenv("JAXFS_CACHE_DIR")
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert _options.cache_folder() == tmp_path / "jaxfs"
+def test_unwritable_cache_is_a_note(monkeypatch, capsys):
+    denied = mock.Mock(side_effect=PermissionError(13, "Permission denied", "/programs"))
+    monkeypatch.setattr(_options, "enable_compilation_cache", denied)
+    _options.use_cache()
+    note = "note: compiled programs are not cached: /programs: Permission denied\n"
+    assert capsys.readouterr().err == note
 
 
 def test_without_typer_says_what_to_install(monkeypatch, capsys):

@@ -280,4 +280,4 @@ def _indices(value, name: str, d: int, *, most: int) -> Int[Array, "k"]:
         concrete = np.asarray(out)
         if concrete.min() < 0 or concrete.max() >= d or len(set(concrete.tolist())) < concrete.size:
             raise _checks.fail(name, f"distinct features in 0 … {d - 1}", concrete.tolist())
-    return out.astype(jnp.int32)
+    return _checks.array(out, name, jnp.int32)
