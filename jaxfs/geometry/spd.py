@@ -226,8 +226,8 @@ def mean(
     **Numerics** the step θ is that of Barzilai and Borwein, safeguarded by θ = 2/(1 + β) with
     β = Σ wᵢ ½ℓᵢ coth(½ℓᵢ), ℓᵢ the logarithm of the condition number of L⁻¹ Kᵢ L⁻ᵀ. The spectrum of
     the Hessian lies in [1, β], so that this is the best constant step; θ = 1 diverges for matrices
-    that are far apart. The start is the log-Euclidean mean, which is the solution if the matrices
-    commute.
+    that are far apart. The start is the arithmetic mean, with a first step θ = 1: the log-Euclidean
+    mean in its frame, which is nearly the solution if the matrices commute.
 
     **Derivatives** in `mats` and `weights`, to second order, by the implicit function theorem: the
     loop is neither unrolled nor stored. In the weight of an absent matrix that is not positive
