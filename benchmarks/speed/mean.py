@@ -11,14 +11,14 @@ import os
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
+import jax
+import jax.numpy as jnp
+import numpy as np
 
-import jaxfs  # noqa: E402
-from benchmarks.timing import best, finish, verdict  # noqa: E402
-from jaxfs.geometry import spd  # noqa: E402
-from jaxfs.kernels import feature_kernel  # noqa: E402
+import jaxfs
+from benchmarks.timing import best, finish, verdict
+from jaxfs.geometry import spd
+from jaxfs.kernels import feature_kernel
 
 N, D = 200, 300
 
