@@ -79,22 +79,37 @@ def karcher_mean(one: Callable[..., tuple[Array, ...]]) -> Callable[..., Karcher
     @functools.partial(jax.jit, static_argnums=2)
     def mean(points: Array, w: Array, max_iterations: int) -> KarcherMean[Array]:
         each = functools.partial(one, max_iterations=max_iterations)
-        return KarcherMean(*jnp.vectorize(each, signature="(m,d,k),(m)->(d,k),(),(),()")(points, w))
+        for _ in range(points.ndim - 3):
+            each = jax.vmap(each)
+        return KarcherMean(*each(points, w))
 
     return mean
 
 
+class Outlook(NamedTuple):
+    """The direction of descent at a point, and the steps along it.
+
+    - `tangent`: T = Σ wᵢ Log(Kᵢ).
+    - `safe`: a step that shortens T near the mean; `longest`: the longest step allowed.
+    - `rounding`: the norm of T that is rounding alone.
+    """
+
+    tangent: Array
+    safe: Array
+    longest: Array
+    rounding: Array
+
+
 def descend(
-    look: Callable[[Array], tuple[Array, Array, Array]],
+    look: Callable[[Array], Outlook],
     move: Callable[[Array, Array, Array], tuple[Array, Array]],
     start: Array,
     max_iterations: int,
 ) -> tuple[Array, Array, Array, Array]:
     """Steepest descent with Barzilai–Borwein steps: the fields of a `KarcherMean`.
 
-    - `look(point)` returns T = Σ wᵢ Log(Kᵢ), the direction of descent; a safe step, which shortens
-      T near the mean; and the longest step allowed.
-    - `move(point, T, step)` returns the new point, and T transported to it.
+    `look(point)` returns an `Outlook`, and `move(point, T, step)` the new point and T transported
+    to it. The first step is 1.
 
     The next step is step·⟨T, T⟩/⟨T, T − T'⟩, the inverse of the curvature along the last one. On
     average it is faster than the best constant step, but not at every point. Unless the residual
@@ -102,8 +117,8 @@ def descend(
     residual.
 
     A residual ‖T‖ ≤ d·√eps leaves the sum of squares within d²·eps of its minimum. Below it the
-    loop ends after four points without improvement, which are rounding; above it after twenty. NaN
-    ends the loop at once.
+    loop ends at a residual that is rounding, or after four points without improvement; above it
+    after twenty. NaN ends the loop at once.
 
     **Reference** B. Iannazzo, M. Porcelli, *The Riemannian Barzilai–Borwein method with nonmonotone
     line search and the matrix geometric mean computation*, IMA J. Numer. Anal. 38 (2018).
@@ -111,29 +126,29 @@ def descend(
     tolerance = start.shape[-2] * math.sqrt(eps(start.dtype))
 
     def unfinished(state):
-        (*_, residual), (_, least), without, iterations = state
-        patience = jnp.where(least <= tolerance, 4, 20)
-        ended = (without >= patience) | (residual == 0) | jnp.isnan(residual)
-        return (iterations < max_iterations) & ~ended
+        *_, iterations, ended = state
+        return (iterations <= max_iterations) & ~ended
 
     def advance(state):
-        (point, tangent, step, _), (best, least), without, iterations = state
-        point, carried = move(point, tangent, step)
-        tangent, safe, longest = look(point)
+        (point, carried, step), (best, least), without, iterations, _ = state
+        tangent, safe, longest, rounding = look(point)
         residual = norm(tangent)
+        improved = ~(residual >= least)  # true for NaN, which must be seen
+        best, least = jnp.where(improved, point, best), jnp.minimum(residual, least)
+        without = jnp.where(improved, 0, without + 1)
+        patience = jnp.where(least <= tolerance, 4, 20)
+        ended = (residual <= jnp.minimum(rounding, tolerance)) | ~jnp.isfinite(residual)
         curvature = jnp.sum(carried * (carried - tangent)) / jnp.sum(carried * carried)
         bold = jnp.where(curvature * longest > step, step / curvature, longest)
-        improved = ~(residual >= least)  # true for NaN, which must be seen
-        step = jnp.where(improved, jnp.clip(bold, 0.5 * safe, longest), safe)
-        record = jnp.where(improved, point, best), jnp.minimum(residual, least)
-        without = jnp.where(improved, 0, without + 1)
-        return (point, tangent, step, residual), record, without, iterations + 1
+        bold = jnp.where(improved, jnp.clip(bold, 0.5 * safe, longest), safe)
+        step = jnp.where(iterations == 0, step, bold)
+        state = (*move(point, tangent, step), step), (best, least), without
+        return *state, iterations + 1, ended | (without >= patience)
 
-    tangent, safe, _ = look(start)
-    zero, residual = jnp.zeros((), jnp.int32), norm(tangent)
-    state = (start, tangent, safe, residual), (start, residual), zero, zero
-    _, (best, least), _, iterations = lax.while_loop(unfinished, advance, state)
-    return best, least <= tolerance, iterations, least
+    zero, one = jnp.zeros((), jnp.int32), jnp.ones((), start.dtype)
+    state = (start, jnp.zeros_like(start), one), (start, one * jnp.inf), zero, zero, zero > 0
+    _, (best, least), _, looks, _ = lax.while_loop(unfinished, advance, state)
+    return best, least <= tolerance, looks - 1, least
 
 
 def implicit_zero(field: Callable[[Array], Array], zero: Array) -> Array:

@@ -324,7 +324,8 @@ def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]
     """
     delta = _common.weighted_sum(w, _logs(m, g))
     longest = 1 / jnp.maximum(_common.norm(delta), 0.01)
-    return delta, jnp.ones_like(longest), jnp.maximum(longest, 1)
+    one = jnp.ones_like(longest)
+    return _common.Outlook(delta, one, jnp.maximum(longest, 1), 0 * one)
 
 
 def _move(m: Float[Array, "d k"], delta: Float[Array, "d k"], step: Float[Array, ""]):

@@ -233,8 +233,8 @@ def mean(
     **Numerics** the step θ is that of Barzilai and Borwein, safeguarded by θ = 2/(1 + β) with
     β = Σ wᵢ ½ℓᵢ coth(½ℓᵢ), ℓᵢ the logarithm of the condition number of L⁻¹ Kᵢ L⁻ᵀ. The spectrum of
     the Hessian lies in [1, β], so that this is the best constant step; θ = 1 diverges for matrices
-    that are far apart. The start is the log-Euclidean mean, which is the solution if the matrices
-    commute.
+    that are far apart. The start is the arithmetic mean, with a first step θ = 1: the log-Euclidean
+    mean in its frame, which is nearly the solution if the matrices commute.
 
     **Derivatives** in `mats` and `weights`, to second order, by the implicit function theorem: the
     loop is neither unrolled nor stored. In the weight of an absent matrix that is not positive
@@ -258,7 +258,7 @@ def mean(
     most = _checks.integer(most, "max_iterations", low=1)
     w = _common.mean_weights(weights, mats)
     if _affine(metric):
-        return _affine_mean(mats, w, most)
+        return (_affine_mean if weights is None else _weighted_mean)(mats, w, most)
     m = _logeuclid_mean(mats, w)
     exact = jnp.where(jnp.isnan(m[..., 0, 0]), jnp.nan, jnp.zeros_like(m[..., 0, 0]))
     return KarcherMean(m, exact == 0, jnp.zeros(exact.shape, jnp.int32), exact)
@@ -313,48 +313,79 @@ def _logeuclid_mean(k: Float[Array, "m d d"], w: Float[Array, "m"]) -> Float[Arr
     return _expm(_common.weighted_sum(w, logs))
 
 
-@_common.karcher_mean
-def _affine_mean(k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_iterations: int):
-    """The fixed point L Lᵀ, as a constant; around it M = L exp(S) Lᵀ with the root S = 0."""
-    k0, w0 = lax.stop_gradient((k, w))
-    k0 = _common.silence(k0, w0 == 0, jnp.eye(k.shape[-1], dtype=k.dtype))
-    start = _cholesky(_logeuclid_mean(k0, w0))
-    look = functools.partial(_affine_look, k=k0, w=w0)
-    chol, *report = _common.descend(look, _affine_move, start, max_iterations)
+def _mean_of_one_set(
+    k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_iterations: int, absent: bool
+):
+    """The fixed point M = F Fᵀ, as a constant; around it F exp(S) Fᵀ with the root S = 0.
 
-    # Absent matrices that are definite stay: the derivative in their weight is not zero.
-    chol_all = jnp.broadcast_to(chol, k.shape)
-    unusable = (w == 0) & ~_is_definite(_whiten(chol_all, k))
-    c = _whiten(chol_all, _common.silence(k, unusable, matmul(chol, chol.mT)))
+    The frame of the iteration is F⁻¹. Only with `absent` may a weight be 0.
+    """
+    k0, w0 = lax.stop_gradient((k, w))
+    eye = jnp.eye(k.shape[-1], dtype=k.dtype)
+    if absent:
+        k0 = _common.silence(k0, w0 == 0, eye)
+    start = solve_triangular(_cholesky(_common.weighted_sum(w0, k0)), eye)
+    look = functools.partial(_affine_look, k=k0, w=w0)
+    frame, *report = _common.descend(look, _affine_move, start, max_iterations)
+    frame = jnp.where(jnp.isfinite(report[-1]), frame, jnp.nan)
+    q, r = _lapack.qr(frame)
+    f = solve_triangular(r.mT, q.mT, transpose=True)
+
+    if absent:  # matrices that are definite stay: the derivative in their weight is not zero
+        unusable = (w == 0) & ~_is_definite(_in_frame(frame, k))
+        k = _common.silence(k, unusable, matmul(f, f.mT))
+    c = _in_frame(frame, k)
 
     def gradient(s):  # of ½ Σ wᵢ dist²; the identity on the antisymmetric part
         symmetric = symmetrize(s)
-        e = _expm(-0.5 * symmetric)
+        e = eye - 0.5 * symmetric + 0.125 * matmul(symmetric, symmetric)  # exp(−½S) near 0
         return s - symmetric - symmetrize(_common.weighted_sum(w, _logm(matmul(e, matmul(c, e)))))
 
-    s = _common.implicit_zero(gradient, jnp.zeros_like(chol))
-    return _unwhiten(EXP, chol, s), *report
+    s = 0.5 * symmetrize(_common.implicit_zero(gradient, jnp.zeros_like(f)))
+    g = f + matmul(f, s + 0.5 * matmul(s, s))  # F exp(½S), to second order
+    return symmetrize(matmul(g, g.mT)), *report
 
 
-def _affine_look(chol: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[Array, "m"]):
-    """S = Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ) at M = L Lᵀ, and steps for a Hessian with spectrum in [1, β]."""
-    lam, v = _lapack.eigh(_whiten(jnp.broadcast_to(chol, k.shape), k))
-    s = _common.weighted_sum(w, congruence(v, jnp.log(lam)))
-    half_ell = 0.5 * jnp.log(lam[:, -1] / lam[:, 0])
-    beta = jnp.sum(w * jnp.cosh(half_ell) / sinhc(half_ell))  # x coth x, and 1 at 0
-    return s, 2 / (1 + beta), jnp.ones_like(beta)
+_affine_mean = _common.karcher_mean(functools.partial(_mean_of_one_set, absent=False))
+_weighted_mean = _common.karcher_mean(functools.partial(_mean_of_one_set, absent=True))
 
 
-def _affine_move(chol: Float[Array, "d d"], s: Float[Array, "d d"], step: Float[Array, ""]):
-    """L' with L'L'ᵀ = L exp(θS) Lᵀ, and S transported to the frame L'.
+def _in_frame(frame: Float[Array, "d d"], k: Float[Array, "*m d d"]) -> Float[Array, "*m d d"]:
+    return symmetrize(matmul(frame, matmul(k, frame.mT)))
 
-    In the frame L exp(½θS) the coordinates of S do not change. With S = V diag(w) Vᵀ and
-    R = Vᵀ L⁻¹ L', S in the frame L' is Rᵀ diag(w e^{−θw}) R.
+
+def _affine_look(frame: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[Array, "m"]):
+    """S = Σ wᵢ log Cᵢ with Cᵢ = F⁻¹ Kᵢ F⁻ᵀ, and steps for a Hessian with spectrum in [1, β].
+
+    An error E of C changes log C by E_ij log[λᵢ, λⱼ], and the divided difference is at most
+    1/√(λᵢλⱼ). With E_ij of about eps·λ₁, the norm is at most d·eps·λ₁·mean(1/λ). For kernels of
+    300 features the errors of `eigh` and of the products were a quarter of that.
     """
-    w, v = _lapack.eigh(s)
-    there = _cholesky(symmetrize(congruence(matmul(chol, v), jnp.exp(step * w))))
-    r = solve_triangular(chol, there)
-    return there, congruence(matmul(r.mT, v), w * jnp.exp(-step * w))
+
+    def add(total, matrix):
+        k, w = matrix
+        lam, v = _lapack.eigh(_in_frame(frame, k))
+        half_ell = 0.5 * jnp.log(lam[-1] / lam[0])
+        condition = jnp.cosh(half_ell) / sinhc(half_ell)  # x coth x, and 1 at 0
+        terms = congruence(v, jnp.log(lam)), condition, lam[-1] * jnp.mean(1 / lam)
+        return jax.tree.map(lambda a, b: a + w * b, total, terms), None
+
+    zero = jnp.zeros((), k.dtype)
+    (s, beta, spread), _ = lax.scan(add, (jnp.zeros_like(frame), zero, zero), (k, w))
+    rounding = frame.shape[0] * eps(k.dtype) * spread
+    return _common.Outlook(s, 2 / (1 + beta), jnp.ones_like(beta), rounding)
+
+
+def _affine_move(frame: Float[Array, "d d"], s: Float[Array, "d d"], step: Float[Array, ""]):
+    """The frame exp(−½θS) F⁻¹, in which the coordinates of the transported S do not change.
+
+    (I + U + ½U²)⁸, U = −θS/16, is positive definite for any S, and the exponential to third order.
+    """
+    u = (-step / 16) * s
+    p = jnp.eye(s.shape[0], dtype=s.dtype) + u + 0.5 * matmul(u, u)
+    for _ in range(3):
+        p = matmul(p, p)
+    return matmul(p, frame), s
 
 
 def _is_definite(k: Float[Array, "m d d"]) -> Bool[Array, "m"]:
