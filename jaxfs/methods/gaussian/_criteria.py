@@ -9,7 +9,12 @@ from jaxtyping import Array, Float
 
 from jaxfs.linalg._lapack import cho_solve, cholesky
 from jaxfs.methods.gaussian import _groups
-from jaxfs.methods.gaussian._moments import GaussianMoments, class_places, class_sum, gaussian_moments
+from jaxfs.methods.gaussian._moments import (
+    GaussianMoments,
+    class_places,
+    class_sum,
+    gaussian_moments,
+)
 
 #: The default ridge, in units of a feature's variance times its kurtosis, and the shrinkage.
 RIDGE, SHRINKAGE = 0.1, 0.3

@@ -216,7 +216,7 @@ def count_varying(x: Float[Array, "n d"], present: np.ndarray, enough: int) -> i
     for start in range(0, table.shape[1], 2 * enough):
         part = table[present, start : start + 2 * enough]
         with np.errstate(all="ignore"):
-            count += np.count_nonzero(np.any(part - part[:1] != 0, axis=0))
+            count += int(np.count_nonzero(np.any(part - part[:1] != 0, axis=0)))
         if count >= enough:
             break
     return count
