@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.distributed._mesh import check_axes, on_host, placed, placed_evenly, replicated
 from jaxfs.kernels._rbf import Bandwidth, Median
-from jaxfs.methods.gaussian._moments import gaussian_moments
+from jaxfs.methods.gaussian._moments import class_places, gaussian_moments
 from jaxfs.methods.gaussian._search import CompromiseSearch
 from jaxfs.methods.gaussian._select import check_fallback, table_arguments
 from jaxfs.methods.manifest import _lowrank_score
@@ -125,7 +125,8 @@ def _gc_select(mesh, axis, options, x, y, weights, *others):
     num_classes = options.pop("num_classes")
 
     def select(x, y, weights, *others):
-        m = gaussian_moments(x, y, weights, num_classes, axis)
+        places = class_places(y, weights, num_classes, x.dtype, axis)
+        m = gaussian_moments(x, places, axis)
         return CompromiseSearch(m, *others, **options).run()
 
     specs = (P(axis),) * 3 + tuple(P() for _ in others)

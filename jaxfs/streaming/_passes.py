@@ -15,7 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs.methods.gaussian._moments import ClassBlocks, class_blocks
+from jaxfs.methods.gaussian._moments import (
+    ClassBlocks,
+    ClassPlaces,
+    class_blocks,
+    class_places,
+)
 from jaxfs.streaming._blocks import Block, Source
 
 
@@ -121,21 +126,22 @@ def _coded(source: Source, num_classes: int | None) -> Iterator[Block]:
         yield block._replace(y=y)
 
 
-def _class_blocks(block: Any, num_classes: int, origin) -> ClassBlocks:
-    return class_blocks(block.x, block.y, block.weights, num_classes, origin=origin)
+def _class_blocks(block: Any, num_classes: int, origin) -> tuple[ClassPlaces, ClassBlocks]:
+    places = class_places(block.y, block.weights, num_classes, block.x.dtype)
+    return places, class_blocks(block.x, places, origin=origin)
 
 
 @functools.partial(jax.jit, static_argnums=2)
 def _block_sums(block: Block, origin, num_classes: int):
     """Sizes and sums of the classes, largest absolute values, smallest values."""
-    rows = _class_blocks(block, num_classes, origin)
+    places, rows = _class_blocks(block, num_classes, origin)
     low = jnp.min(jnp.where((block.weights > 0)[:, None], block.x, jnp.inf), axis=0)
-    return rows.sizes(), rows.sums(), rows.largest(), low
+    return places.sizes, rows.sums(), rows.largest(), low
 
 
 @functools.partial(jax.jit, static_argnums=3)
 def _block_average(block: Block, origin, means, function, *more):
-    rows = _class_blocks(block, means.shape[0], origin)
+    _, rows = _class_blocks(block, means.shape[0], origin)
     return function(rows.centred(means), *more)
 
 

@@ -139,31 +139,45 @@ def _laplacian_solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float
     then keeps its digits next to links that are hundreds of powers of ten stronger. Nodes without a
     link stay at 0.
     """
-    last = w.shape[0] - 1
-    if last == 0:
-        return jnp.zeros_like(w[0])
-    rest, share, degree = _without_last(w)
-    out = flow[last, :last]
-    spread = share[:, None] * out[None, :]
-    x = _laplacian_solve(rest, flow[:last, :last] + spread - spread.T)
-    return jnp.append(x, jnp.sum(share * x) + safe_divide(jnp.sum(out), degree))
 
+    def eliminate(state, last):
+        w, flow = state
+        links, share, degree = _links(w, last)
+        out = jnp.where(jnp.arange(w.shape[0]) < last, flow[last], 0)
+        spread = share[:, None] * out[None, :]
+        w = w + links[:, None] * share[None, :]
+        return (w, flow + spread - spread.T), (share, safe_divide(jnp.sum(out), degree))
 
-def _without_last(w: Float[Array, "q q"]) -> tuple[Array, Array, Array]:
-    """The graph without its last node, the shares of the links of that node, and their sum."""
-    links = w[-1, :-1]
-    degree = jnp.sum(links)
-    share = safe_divide(links, jnp.broadcast_to(degree, links.shape))
-    return w[:-1, :-1] + links[:, None] * share[None, :], share, degree
+    return _eliminated(eliminate, (w, flow), w.shape[0])
 
 
 def _fast_solve(w: Float[Array, "q q"], b: Float[Array, "q"]) -> Float[Array, "q"]:
     """`_laplacian_solve` from the total flow b out of every node; weak links lose digits."""
-    if b.size == 1:
-        return jnp.zeros_like(b)
-    rest, share, degree = _without_last(w)
-    x = _fast_solve(rest, b[:-1] + share * b[-1])
-    return jnp.append(x, jnp.sum(share * x) + safe_divide(b[-1], degree))
+
+    def eliminate(a, last):  # the last column is b
+        _, share, degree = _links(a[:, :-1], last)
+        return a + share[:, None] * a[last][None, :], (share, safe_divide(a[last, -1], degree))
+
+    return _eliminated(eliminate, jnp.concat([w, b[:, None]], axis=1), b.size)
+
+
+def _links(w: Float[Array, "q q"], last: Int[Array, ""]) -> tuple[Array, Array, Array]:
+    """The links of a node to the earlier ones, their shares, and their sum."""
+    links = jnp.where(jnp.arange(w.shape[0]) < last, w[last], 0)
+    degree = jnp.sum(links)
+    return links, safe_divide(links, jnp.broadcast_to(degree, links.shape)), degree
+
+
+def _eliminated(eliminate: Callable[..., Any], start: Any, size: int) -> Float[Array, "q"]:
+    """x with x_0 = 0 and x_j = share · x + rest, where `eliminate` gives the share and the rest."""
+    nodes = jnp.arange(size)
+    _, rows = lax.scan(eliminate, start, nodes[1:], reverse=True)
+
+    def place(x, row):
+        node, share, rest = row
+        return jnp.where(nodes == node, jnp.sum(share * x) + rest, x), None
+
+    return lax.scan(place, jnp.zeros_like(rows[0][0]), (nodes[1:], *rows))[0]
 
 
 class _State(NamedTuple):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
@@ -92,13 +93,14 @@ def soft_knn(
         if scale.shape not in ((), (rows,)):
             raise _checks.fail("scale", f"a number or of shape ({rows},)", f"shape {scale.shape}")
         scale = jnp.broadcast_to(scale, (rows,))
-    present = jnp.ones(e.shape, bool) if mask is None else _checks.array(mask, "mask", bool)
+    present = np.ones(e.shape, bool) if mask is None else _checks.array(mask, "mask", bool)
     if present.shape != e.shape:
         raise _checks.fail("mask", f"of shape {e.shape}, as distances", f"shape {present.shape}")
     if block_size is None:
         block_size = max(1, _PLANS // ((k + 2) * width))
     block_size = _checks.integer(block_size, "block_size", low=1)
-    softness = None if exact else jnp.asarray(gamma, e.dtype)
+    number = jnp.asarray if _checks.is_traced(gamma) else np.asarray
+    softness = None if exact else number(gamma, e.dtype)
     return _soft_knn(e, present, softness, scale, k, width, block_size)
 
 

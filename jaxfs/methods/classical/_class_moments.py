@@ -7,13 +7,15 @@ near its spread, so that squares neither overflow nor underflow.
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxfs import _checks
 from jaxfs._numerics import matmul, safe_divide, safe_sqrt
 from jaxfs.kernels._distances import power_of_two
 
@@ -37,56 +39,78 @@ class ClassMoments(NamedTuple):
         return jnp.sum(self.squares, axis=0)
 
 
-def class_moments(
-    x: Float[Array, "n d"], y: Int[Array, "n"], w: Float[Array, "n"], num_classes: int
-) -> ClassMoments:
-    """Moments of every class. Samples of weight 0, or of no class, are treated as absent.
+class Membership(NamedTuple):
+    """The classes of the samples; those of weight 0, or of no class, are absent."""
 
-    Values that are not finite give NaN.
+    present: Bool[Array, "n"]
+    label: Int[Array, "n"]
+    shares: Float[Array, "c n"]  # the weight of each sample in its class, 0 in others
+    mass: Float[Array, "c"]
+    priors: Float[Array, "c"]
+    first: Int[Array, "c"]  # the first sample of each class
+    base: Int[Array, ""]  # the first sample present
 
-    **Derivatives** in `x` and `w`: exact, since no origin or unit changes the moments.
+
+def membership(y: Any, w: Any, num_classes: int, xp: Any = jnp) -> Membership:
+    """The classes of the samples, by the functions of a module: `jax.numpy` or `numpy`."""
+    member = (y[None] == xp.arange(num_classes, dtype=y.dtype)[:, None]) & (w > 0)[None]
+    present = xp.any(member, axis=0)
+    shares = xp.where(member, w[None], xp.zeros_like(w[None]))
+    mass = xp.sum(shares, axis=1)
+    label = xp.clip(y, 0, num_classes - 1)
+    first, base = xp.argmax(member, axis=1), xp.argmax(present)
+    return Membership(present, label, shares, mass, mass / xp.sum(mass), first, base)
+
+
+def known_membership(y, w, num_classes: int) -> Membership:
+    """`membership` of concrete labels and weights by NumPy, which needs no compilation."""
+    if _checks.is_traced(y) or _checks.is_traced(w):
+        return _traced_membership(y, w, num_classes)
+    return membership(np.asarray(y), np.asarray(w), num_classes, np)
+
+
+_traced_membership = jax.jit(membership, static_argnums=2)
+
+
+def class_moments(x: Float[Array, "n d"], m: Membership) -> ClassMoments:
+    """Moments of every class. Values that are not finite give NaN.
+
+    **Derivatives** in `x` and the weights: exact, since no origin or unit changes the moments.
 
     **Cost** O(n d C), as a matrix product.
     """
-    classes = jnp.arange(num_classes, dtype=y.dtype)
-    member = (y[None] == classes[:, None]) & (w > 0)[None]
-    present = jnp.any(member, axis=0)
-    x, unit = in_units(x, present)
-    label = jnp.clip(y, 0, num_classes - 1) if num_classes > 1 else jnp.zeros(1, y.dtype)
-    shares = jnp.where(member, w[None], jnp.zeros_like(w[None]))
-    mass = jnp.sum(shares, axis=1)
+    x, unit = in_units(x, m.present, m.base)
+    known, there = (m.mass > 0)[:, None], m.present[:, None]
+    origin = lax.stop_gradient(jnp.where(known, x[m.first], 0))
+    x_own = jnp.where(there, x - origin[m.label], 0)
+    own = safe_divide(matmul(m.shares, x_own), jnp.broadcast_to(m.mass[:, None], origin.shape))
+    residuals = jnp.where(there, x_own - own[m.label], 0)
 
-    known = (mass > 0)[:, None]
-    origin = lax.stop_gradient(jnp.where(known, x[jnp.argmax(member, axis=1)], 0))
-    there = present[:, None]
-    x_own = jnp.where(there, x - origin[label], 0)
-    own = safe_divide(matmul(shares, x_own), jnp.broadcast_to(mass[:, None], origin.shape))
-    residuals = jnp.where(there, x_own - own[label], 0)
-
-    base = lax.stop_gradient(x[jnp.argmax(present)])[None]
+    base = lax.stop_gradient(x[m.base])[None]
     means = jnp.where(known, origin - base + own, 0)
-    means = jnp.where(known, means - matmul(mass[None] / jnp.sum(mass), means), 0)
-    return ClassMoments(mass, means, matmul(shares, jnp.square(residuals)), residuals, unit)
+    mean = jnp.sum(m.priors[:, None] * means, axis=0, keepdims=True)
+    squares = matmul(m.shares, jnp.square(residuals))
+    return ClassMoments(m.mass, jnp.where(known, means - mean, 0), squares, residuals, unit)
 
 
 def overall_moments(x: Float[Array, "n d"], w: Float[Array, "n"]) -> ClassMoments:
     """Moments of all samples as one class."""
-    return class_moments(x, jnp.zeros(x.shape[0], jnp.int32), w, 1)
+    return class_moments(x, membership(jnp.zeros(x.shape[0], jnp.int32), w, 1))
 
 
 def in_units(
-    x: Float[Array, "n d"], present: Bool[Array, "n"]
+    x: Float[Array, "n d"], present: Bool[Array, "n"], base: Int[Array, ""]
 ) -> tuple[Float[Array, "n d"], Float[Array, "d"]]:
     """`x` divided by a power of two near the spread of each feature, and these powers.
 
-    Absent samples are 0. The spread is the largest distance from the first sample present; a
-    constant feature has spread 1.
+    Absent samples are 0. The spread is the largest distance from sample `base`, which must be
+    present; a constant feature has spread 1.
     """
     there = present[:, None]
     finite = jnp.where(jnp.isfinite(x), x, jnp.nan)
     # A quarter, so that differences of the largest numbers do not overflow.
     quarter = lax.stop_gradient(finite) / 4
-    away = jnp.where(there, quarter - quarter[jnp.argmax(present)][None], 0)
+    away = jnp.where(there, quarter - quarter[base][None], 0)
     spread = jnp.max(jnp.abs(away), axis=0)
     # Only powers of two whose reciprocals are normal numbers.
     smallest = float(jnp.finfo(x.dtype).tiny) * 16
@@ -104,12 +128,16 @@ def quotient(a: Array, b: Array) -> Array:
 # ---- Statistics ---------------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnums=(0, 4))
 def class_statistic(
     statistic: Callable[[ClassMoments], Float[Array, "d"]], x, y, w, num_classes: int
 ) -> Float[Array, "d"]:
     """A statistic of the class moments, such as `f_statistic`."""
-    return statistic(class_moments(x, y, w, num_classes))
+    return _statistic(statistic, x, known_membership(y, w, num_classes))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _statistic(statistic, x, members: Membership) -> Float[Array, "d"]:
+    return statistic(class_moments(x, members))
 
 
 def fisher_ratio(m: ClassMoments) -> Float[Array, "d"]:
@@ -120,8 +148,8 @@ def f_statistic(m: ClassMoments) -> Float[Array, "d"]:
     """F of a one-way analysis of variance."""
     classes = jnp.sum(m.mass > 0, dtype=m.mass.dtype)
     freedom = jnp.sum(m.mass) - classes
-    f = quotient(m.between, m.within) * (freedom / (classes - 1))
-    return jnp.where((freedom > 0) & (classes > 1), f, jnp.nan)
+    factor = jnp.where((freedom > 0) & (classes > 1), freedom / (classes - 1), jnp.nan)
+    return quotient(m.between, m.within) * factor
 
 
 def welch_statistic(m: ClassMoments) -> Float[Array, "d"]:
@@ -133,11 +161,11 @@ def welch_statistic(m: ClassMoments) -> Float[Array, "d"]:
 
 @functools.partial(jax.jit, static_argnums=3)
 def chi2(x, y, w, num_classes: int) -> Float[Array, "d"]:
-    m = class_moments(x, y, w, num_classes)
-    present = (w > 0) & (y >= 0) & (y < num_classes)
+    members = membership(y, w, num_classes)
+    m = class_moments(x, members)
     # The mean of nonnegative numbers does not cancel.
-    counts, unit = in_units(x, present)
-    share = jnp.where(present, w, 0) / jnp.sum(m.mass)
+    counts, unit = in_units(x, members.present, members.base)
+    share = jnp.where(members.present, w, 0) / jnp.sum(m.mass)
     score = quotient(m.between, matmul(share[None], counts)[0]) * unit
     return jnp.where(jnp.any(counts < 0, axis=0), jnp.nan, score)
 

@@ -7,6 +7,8 @@ With m_c the weight of class c, m = Σ_c m_c, and μ_c, μ the means of a featur
     between = Σ_c m_c (μ_c − μ)²        within = Σ_c Σ_{i ∈ c} w_i (x_i − μ_c)²
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -246,9 +248,9 @@ def _samples(x: ArrayLike) -> Float[Array, "n d"]:
     return x
 
 
-def _sample_weights(weights: ArrayLike | None, x: Float[Array, "n d"]) -> Float[Array, "n"]:
+def _sample_weights(weights: ArrayLike | None, x: Float[Array, "n d"]) -> Any:
     if weights is None:
-        return jnp.ones(x.shape[0], x.dtype)
+        return np.ones(x.shape[0], x.dtype)
     return _checks.weights(weights, "weights", x.shape[0], x.dtype)
 
 

@@ -37,19 +37,27 @@ class Criterion(NamedTuple):
     add: Callable[[Any, Int[Array, ""]], Any]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def select(criterion, num_features: int, options, sizes, x, y, w, *traced) -> Selection:
     """The features of largest value, chosen sequentially, until no candidate is left.
 
     `criterion(tables, *options, *traced)` gives a `Criterion`. `sizes`: number of classes, number
     of bins, and how features are binned.
     """
-    x, w = lax.stop_gradient((x, w))
-    w = jnp.where((y >= 0) & (y < sizes[0]), w, 0)
-    known = jnp.all(squarable(x) | (w == 0)[:, None])
-    free, state, value, add = criterion(_Tables(x, y, w, *sizes), *options, *traced)
+    members = _class_moments.known_membership(y, w, sizes[0])
+    return _selected(criterion, num_features, options, sizes, x, y, members, *traced)
 
-    def choose(step, indices, objective, free, state, alive):
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _selected(criterion, num_features: int, options, sizes, x, y, members, *traced) -> Selection:
+    x, members = lax.stop_gradient((x, members))
+    free, state, value, add = criterion(_Tables(x, y, members, *sizes), *options, *traced)
+    known = jnp.max(jnp.where(squarable(x) | ~members.present[:, None], 0, 1), axis=(0, 1)) == 0
+
+    def body(step, carry):
+        indices, objective, free, state, alive = carry
+        state = lax.cond(
+            step > 0, lambda state: add(state, indices[step - 1]), lambda state: state, state
+        )
         values = value(state)
         pool = free & (values > -jnp.inf)
         i = first_best(pool, values)
@@ -58,14 +66,10 @@ def select(criterion, num_features: int, options, sizes, x, y, w, *traced) -> Se
         objective = objective.at[step].set(jnp.where(alive, values[i], jnp.nan))
         return indices, objective, free.at[i].set(False), state, alive
 
-    def body(step, carry):
-        indices, objective, free, state, alive = carry
-        return choose(step, indices, objective, free, add(state, indices[step - 1]), alive)
-
     indices = jnp.full(num_features, -1, jnp.int32)
     objective = jnp.full(num_features, jnp.nan, value(state).dtype)
-    first = choose(0, indices, objective, known & free, state, jnp.asarray(True))
-    indices, objective, *_ = lax.fori_loop(1, num_features, body, first)
+    start = indices, objective, free, state, known
+    indices, objective, *_ = lax.fori_loop(0, num_features, body, start)
     return Selection(indices, objective, jnp.int32(num_features))
 
 
@@ -75,9 +79,13 @@ def select(criterion, num_features: int, options, sizes, x, y, w, *traced) -> Se
 class _Tables:
     """Samples, and tables of counts of binned features with the class or with one another."""
 
-    def __init__(self, x, y, w, num_classes: int, num_bins: int, binning: str):
-        self.x, self.y, self.w, self.num_classes = x, y, w, num_classes
+    def __init__(self, x, y, members, num_classes: int, num_bins: int, binning: str):
+        self.x, self.y, self.members, self.num_classes = x, y, members, num_classes
         self.num_bins, self.binning = num_bins, binning
+
+    @functools.cached_property
+    def w(self) -> Float[Array, "n"]:
+        return jnp.sum(self.members.shares, axis=0)
 
     @functools.cached_property
     def codes(self) -> Int[Array, "d n"]:
@@ -103,26 +111,26 @@ def _symmetrical_uncertainty(counts: Float[Array, "d a m"]) -> Float[Array, "d"]
     return jnp.minimum(safe_divide(2 * _bins.mutual_information(counts), entropies), 1)
 
 
-def _correlating_columns(m: _class_moments.ClassMoments, y, w) -> Float[Array, "n d"]:
+def _correlating_columns(m: _class_moments.ClassMoments, tables: _Tables) -> Float[Array, "n d"]:
     """Features centred and scaled to length 1 (constants 0): their products are correlations."""
-    away = m.residuals + m.means[jnp.clip(y, 0, m.mass.shape[0] - 1)]
+    away = m.residuals + m.means[tables.members.label]
     squares = m.between + m.within
     scale = safe_divide(jnp.ones_like(squares), safe_sqrt(squares))
-    return safe_sqrt(w)[:, None] * away * scale[None]
+    return safe_sqrt(tables.w)[:, None] * away * scale[None]
 
 
 # ---- Criteria -----------------------------------------------------------------------------------
 
 
 def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Criterion:
-    x, y, w = tables.x, tables.y, tables.w
-    m = _class_moments.class_moments(x, y, w, tables.num_classes)
+    x = tables.x
+    m = _class_moments.class_moments(x, tables.members)
     if relevance == "f":
         relevant = _class_moments.f_statistic(m)
     else:
         relevant = _bins.mutual_information(tables.with_class())
     if redundancy == "pearson":
-        columns = _correlating_columns(m, y, w)
+        columns = _correlating_columns(m, tables)
 
         def shared(i):
             return jnp.abs(matmul(columns[:, i][None], columns)[0])

@@ -13,15 +13,16 @@ included, which is the rule of Gao et al. (2017).
 import functools
 import operator
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jax.scipy.special import digamma
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import computed_if, safe_divide, smallest, varied
+from jaxfs import _checks
+from jaxfs._numerics import computed_if, safe_divide, smallest
 from jaxfs.kernels._order import at, count_leading, first_places, sort_last
 from jaxfs.methods.classical._bins import map_sorting
 from jaxfs.methods.classical._class_moments import in_units, overall_moments
@@ -33,43 +34,68 @@ class _Near(NamedTuple):
     """Samples sorted by class and then by value, and their neighbourhoods.
 
     `radius`: r_i. `own`, `all`: number of samples nearer than r_i, itself included, in the class of
-    the sample and in all classes; `own` is valid only if r_i is not 0. `all_up_to(radius)`: number
-    of samples within a radius, those at the radius included.
+    the sample and in all classes; `own` is valid only if r_i is not 0. `up_to(radius)`: both
+    numbers within a radius, with the samples at the radius.
     """
 
     value: Float[Array, "n"]
     radius: Float[Array, "n"]
     own: Int[Array, "n"]
     all: Int[Array, "n"]
-    all_up_to: Callable[[Float[Array, "n"]], Int[Array, "n"]]
+    up_to: Callable[[Float[Array, "n"]], tuple[Int[Array, "n"], Int[Array, "n"]]]
 
 
-@functools.partial(jax.jit, static_argnums=(3, 4))
-def with_classes(
-    x: Float[Array, "n d"], y: Int[Array, "n"], present: Bool[Array, "n"], num_classes: int, k: int
-) -> Float[Array, "d"]:
+class _Sorted(NamedTuple):
+    """Samples sorted by class; those that are absent, or alone in their class, come last."""
+
+    order: Int[Array, "n"]
+    group: Int[Array, "n"]
+    present: Bool[Array, "n"]
+    neighbors: Int[Array, "n"]  # k_c
+    number: Int[Array, ""]
+    constant: Float[Array, ""]  # Σ_i ψ(k_c) − ψ(N_c) + ψ(N)
+
+
+def _sorted_by_class(y, present, num_classes: int, k: int, dtype, xp: Any = jnp) -> _Sorted:
+    """`_Sorted` by the functions of a module: `jax.numpy` or `numpy`."""
+    classes = xp.arange(num_classes, dtype=y.dtype)
+    sizes = xp.sum((y[None] == classes[:, None]) & present[None], axis=1, dtype=np.int32)
+    label = xp.clip(y, 0, num_classes - 1)
+    present = present & (y == label) & (sizes > 1)[label]
+    sizes = xp.where(sizes > 1, sizes, 0)
+    label = xp.where(present, label, num_classes).astype(np.int32)
+    order = xp.argsort(label, stable=True)
+    group, psi = label[order], xp.asarray(_digamma_table(y.shape[0], dtype))
+    number, neighbors = xp.sum(sizes), xp.minimum(k, sizes - 1)
+    of_class = psi[neighbors] - psi[sizes] + psi[number]
+    constant = xp.sum(sizes.astype(dtype) * xp.where(sizes > 0, of_class, 0))
+    neighbors = neighbors[xp.minimum(group, num_classes - 1)]
+    return _Sorted(order, group, present[order], neighbors, number, constant)
+
+
+_traced_by_class = jax.jit(_sorted_by_class, static_argnums=(2, 3, 4))
+
+
+def with_classes(x: Float[Array, "n d"], y, present, num_classes: int, k: int) -> Float[Array, "d"]:
     """Ross's estimate: ψ(N) + ⟨ψ(k_c) − ψ(N_c) − ψ(m_i)⟩, m_i the samples nearer than r_i.
 
     r_i is the distance to the neighbour of number k_c = min(k, N_c − 1) in the class of sample i;
     `_tied` treats ties of distances. Classes of one sample are left out.
     """
-    n = x.shape[0]
-    classes = jnp.arange(num_classes, dtype=y.dtype)
-    sizes = jnp.sum((y[None] == classes[:, None]) & present[None], axis=1, dtype=jnp.int32)
-    label = jnp.clip(y, 0, num_classes - 1)
-    present = present & (y == label) & (sizes > 1)[label]
-    sizes = jnp.where(sizes > 1, sizes, 0)
-    label = jnp.where(present, label, num_classes).astype(jnp.int32)
-    by_class = jnp.argsort(label)  # samples of no class come last
-    group, present = label[by_class], present[by_class]
-    psi = _digamma_table(n, x.dtype)
-    total = jnp.sum(sizes)
-    neighbors = jnp.minimum(k, sizes - 1)
-    of_class = psi[neighbors] - psi[sizes] + psi[total]
-    constant = jnp.sum(sizes.astype(x.dtype) * jnp.where(sizes > 0, of_class, 0))
+    if _checks.is_traced(y) or _checks.is_traced(present):
+        samples = _traced_by_class(y, present, num_classes, k, x.dtype)
+    else:
+        arrays = np.asarray(y), np.asarray(present)
+        samples = _sorted_by_class(*arrays, num_classes, k, x.dtype, np)
+    return _with_classes(x, samples, num_classes, k)
 
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _with_classes(x, samples: _Sorted, num_classes: int, k: int) -> Float[Array, "d"]:
+    n = x.shape[0]
+    by_class, group, present, neighbors, total, constant = samples
+    psi = jnp.asarray(_digamma_table(n, x.dtype))
     within = _within_two_classes if num_classes == 2 else _within_classes
-    neighbors = neighbors[jnp.minimum(group, num_classes - 1)]
 
     def one(row):
         near = within(row, group, k)
@@ -84,14 +110,15 @@ def with_classes(
 
     rows = jnp.where(present[None], lax.stop_gradient(x)[by_class].T, jnp.inf)
     sums = map_sorting(one, rows, n)
-    known = jnp.all(jnp.isfinite(rows) | ~present[None], axis=1) & (total > 0)
-    score = jnp.maximum(sums / total.astype(x.dtype), 0)
-    return jnp.where(known, jnp.where(varied(rows.T, present), score, 0), jnp.nan)
+    span = jnp.max(jnp.where(present[None], rows, -jnp.inf), axis=1) - jnp.min(rows, axis=1)
+    score = jnp.where(span > 0, jnp.maximum(sums / total.astype(x.dtype), 0), 0)
+    return jnp.where(jnp.isfinite(span) & (total > 0), score, jnp.nan)
 
 
-def _digamma_table(n: int, dtype) -> Float[Array, "n1"]:
+def _digamma_table(n: int, dtype) -> np.ndarray:
     """ψ(0 … n), with 0 for ψ(0), which is never used."""
-    return digamma(jnp.arange(n + 1, dtype=dtype).at[0].set(1)).at[0].set(0)
+    harmonic = np.cumsum(1 / np.arange(1, n)) if n > 1 else np.zeros(0)
+    return np.concatenate([[0, -np.euler_gamma][: n + 1], harmonic - np.euler_gamma]).astype(dtype)
 
 
 def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
@@ -105,7 +132,19 @@ def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _
     def count(radius, closed: bool = False):
         return _count_within(lambda i: at(rising, i), n, value, radius, closed=closed)
 
-    return _Near(value, radius, own, count(radius), lambda radius: count(radius, closed=True))
+    def count_own(holds):
+        def in_order(i):
+            there = at(group, i)
+            return (there < group) | ((there == group) & holds(at(value, i)))
+
+        return count_leading(in_order, n, value.shape)
+
+    def up_to(radius):
+        end = count_own(lambda other: (other <= value) | (other - value <= radius))
+        start = count_own(lambda other: (other < value) & (value - other > radius))
+        return end - start, count(radius, closed=True)
+
+    return _Near(value, radius, own, count(radius), up_to)
 
 
 def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
@@ -127,10 +166,11 @@ def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) 
     def count_in(c, radius, closed: bool = False):
         return _count_within(lambda i: at(both, n * c + i), n, value, radius, closed=closed)
 
-    def all_up_to(radius):
-        return count_in(is_one, radius, True) + count_in(1 - is_one, radius, True)
+    def up_to(radius):
+        own = count_in(is_one, radius, True)
+        return own, own + count_in(1 - is_one, radius, True)
 
-    return _Near(value, radius, own, own + count_in(1 - is_one, radius), all_up_to)
+    return _Near(value, radius, own, own + count_in(1 - is_one, radius), up_to)
 
 
 def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
@@ -142,19 +182,9 @@ def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
     At r_i = 0, where s = S = 0, this is exact. Elsewhere log(S + exp of it) is used, because ψ is
     nearly a logarithm.
     """
-    value, radius, own, nearer, all_up_to = near
-    n = value.shape[0]
-
-    def count_own(holds):
-        def in_order(i):
-            there = at(group, i)
-            return (there < group) | ((there == group) & holds(at(value, i)))
-
-        return count_leading(in_order, n, value.shape)
-
-    up_to = count_own(lambda other: (other <= value) | (other - value <= radius))
-    own_up_to = up_to - count_own(lambda other: (other < value) & (value - other > radius))
-    up_to = all_up_to(radius)
+    _, radius, own, nearer, _ = near
+    n = radius.shape[0]
+    own_up_to, up_to = near.up_to(radius)
     s, all_s = (jnp.where(radius == 0, 0, count - 1) for count in (own, nearer))
     counts = (neighbors - s, up_to - all_s, own_up_to - s)
     wanted, at_radius, own_at_radius = (at(psi, jnp.clip(count, 0, n)) for count in counts)
@@ -234,7 +264,7 @@ def with_target(
     x, scale = _with_scales(x, present)
     y, y_scale = (a[..., 0] for a in _with_scales(y[:, None], present))
     ratio = safe_divide(scale, jnp.broadcast_to(y_scale, scale.shape))
-    psi, number = _digamma_table(n, x.dtype), jnp.sum(present)
+    psi, number = jnp.asarray(_digamma_table(n, x.dtype)), jnp.sum(present)
     y_rising = jnp.where(present, y, jnp.inf)
 
     def one(column):
@@ -278,7 +308,7 @@ def _with_scales(
     """Values, 0 if absent, and reciprocals of their standard deviations, 0 for a constant."""
     m = overall_moments(x, present.astype(x.dtype))
     scale = safe_divide(jnp.ones_like(m.within), jnp.sqrt(m.within / jnp.sum(m.mass)))
-    return in_units(x, present)[0], scale
+    return in_units(x, present, jnp.argmax(present))[0], scale
 
 
 #: Number of samples compared with all others at a time.

@@ -14,6 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import matmul, safe_divide, smallest
+from jaxfs.methods.classical._class_moments import Membership, known_membership
 
 #: Number of coordinates added in one loop of `manhattan`. With 8 the sums travel to memory too
 #: often, with 32 the loop runs out of registers; both were slower on CPU. A reduction over the axis
@@ -23,24 +24,24 @@ _TOGETHER = 16
 # ---- The scores ---------------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames=("num_classes", "k", "block"))
 def relieff(x, y, w, *, num_classes: int, k: int, block: int) -> Float[Array, "d"]:
-    classes = jnp.arange(num_classes, dtype=y.dtype)
-    w = jnp.where((y >= 0) & (y < num_classes), w, 0)
-    members = (y[None] == classes[:, None]) & (w > 0)[None]
-    masses = jnp.sum(jnp.where(members, w[None], 0), axis=1)
-    prior, influence = masses / jnp.sum(masses), _influence(None, k, x.dtype)
+    return _relieff(x, known_membership(y, w, num_classes), k, block)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _relieff(x, members: Membership, k: int, block: int) -> Float[Array, "d"]:
+    shares, label, prior = members.shares, members.label, members.priors
+    w, classes = jnp.sum(shares, axis=0), jnp.arange(prior.shape[0], dtype=label.dtype)
+    influence = _influence(None, k, x.dtype)
 
     def visit(i, row):
-        own = classes == y[i]
-        rest = 1 - jnp.sum(prior, where=own)
-        sign = jnp.where(own, -1, safe_divide(prior, jnp.broadcast_to(rest, prior.shape)))
-
         def among(c):
-            near, share = _nearest(i, row, members[c], own[c], w, influence, k)
-            return near, sign[c] * share
+            own = label[i] == c
+            near, share = _nearest(i, row, shares[c] > 0, own, w, influence, k)
+            rest = 1 - prior[label[i]]
+            return near, jnp.where(own, -1, safe_divide(prior[c], rest)) * share
 
-        near, coefficients = lax.map(among, jnp.arange(num_classes))
+        near, coefficients = lax.map(among, classes)
         return near.reshape(-1), coefficients.reshape(1, -1)
 
     data = _scaled_data(x, w)
@@ -88,7 +89,7 @@ def _ranges(
     there = present[:, None]
     low = jnp.min(jnp.where(there, x, jnp.inf), axis=0)
     span = jnp.max(jnp.where(there, x, -jnp.inf), axis=0) - low
-    return low, span, jnp.all(jnp.isfinite(span)) & jnp.all(jnp.isfinite(x) | ~there)
+    return low, span, jnp.isfinite(span[jnp.argmax(span)])  # `argmax` finds NaN first
 
 
 def _scaled_data(x: Float[Array, "n d"], w: Float[Array, "n"]) -> _ScaledData:
@@ -154,11 +155,10 @@ def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> Callable[[Array
 
     A function of r, linear between whole r and constant beyond k.
     """
-    rank = jnp.arange(1, k + 1, dtype=dtype)
     if sigma is None:
-        each = jnp.ones_like(rank)
-    else:
-        each = jnp.exp((1 - rank**2) / jnp.where(sigma > 0, sigma, jnp.nan) ** 2)
+        return lambda r: jnp.clip(r, 0, k)
+    rank = jnp.arange(1, k + 1, dtype=dtype)
+    each = jnp.exp((1 - rank**2) / jnp.where(sigma > 0, sigma, jnp.nan) ** 2)
     sums = jnp.pad(jnp.cumsum(each), (1, 0))
 
     def total(r: Float[Array, "*s"]) -> Float[Array, "*s"]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
@@ -195,7 +196,7 @@ def _arguments(x, graph: str, num_neighbors: int | None, mask, least: int):
     _checks.option(graph, "graph", tuple(NEIGHBORS))
     k = min(NEIGHBORS[graph], n - 2) if num_neighbors is None else num_neighbors
     k = _checks.integer(k, "num_neighbors", low=1, high=n - min_samples(graph, 0))
-    present = presence(mask, n)
+    present = np.ones(n, bool) if mask is None else presence(mask, n)
     if mask is not None and not _checks.is_traced(present):
         there, least = int(jnp.sum(present)), min_samples(graph, k)
         if there < least:

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods.gaussian import _search
 from jaxfs.methods.gaussian._criteria import regularisation
-from jaxfs.methods.gaussian._groups import AllSamples, class_sum
-from jaxfs.methods.gaussian._moments import column
+from jaxfs.methods.gaussian._groups import AllSamples
+from jaxfs.methods.gaussian._moments import class_sum, column
 from jaxfs.methods.gaussian._select import table_arguments
 
 
@@ -80,7 +80,7 @@ class CorrelationSearch(_search.Search):
         super().__init__(m, AllSamples(m.priors, m.deviations), ridge, initial)
 
     def initial_terms(self):
-        return jnp.zeros((), self.total.dtype), self.m.deviations
+        return jnp.zeros((), self.m.total.dtype), self.m.deviations
 
     def terms(self, factor, extra):
         return class_sum(self.m.priors, extra / factor.residual * extra)

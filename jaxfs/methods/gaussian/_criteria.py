@@ -7,10 +7,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxfs._numerics import matmul
 from jaxfs.linalg._lapack import cho_solve, cholesky
 from jaxfs.methods.gaussian import _groups
-from jaxfs.methods.gaussian._moments import GaussianMoments, gaussian_moments
+from jaxfs.methods.gaussian._moments import (
+    GaussianMoments,
+    class_places,
+    class_sum,
+    gaussian_moments,
+)
 
 #: The default ridge, in units of a feature's variance times its kurtosis, and the shrinkage.
 RIDGE, SHRINKAGE = 0.1, 0.3
@@ -23,16 +27,15 @@ def _surprise(p: Float[Array, "c"]) -> Float[Array, "c"]:
 
 def compromise(ratio: Float[Array, "c d"], p: Float[Array, "c"]):
     """Ĩ of eq. 10 from log|Σ*| − log|Σ_y|, and whether every class is at its bound −log p_y."""
-    bound = _surprise(p)[:, None]
-    gap = 0.5 * ratio
-    clipped = jnp.all((gap >= bound) | (p == 0)[:, None], axis=0)
-    return matmul(p[None], jnp.minimum(gap, bound))[0], clipped
+    bound = (p * _surprise(p))[:, None]  # both sides times p: an empty class has 0 ≥ 0
+    part = (0.5 * p)[:, None] * ratio
+    return jnp.sum(jnp.minimum(part, bound), axis=0), jnp.all(part >= bound, axis=0)
 
 
 def class_entropy(logdet: Float[Array, "c d"], p: Float[Array, "c"], size):
     """Σ_y p_y H(f_y), the difference of H̃ and Ĩ; `size` is the number of features."""
     constant = jnp.asarray(size, logdet.dtype) * (0.5 * math.log(2 * math.pi * math.e))
-    return 0.5 * matmul(p[None], logdet)[0] + constant
+    return 0.5 * class_sum(p, logdet) + constant
 
 
 def divergence(ratio, trace, distance, p: Float[Array, "g"], size):
@@ -43,7 +46,7 @@ def divergence(ratio, trace, distance, p: Float[Array, "g"], size):
     more feature give the increase of the bound.
     """
     divergence = 0.5 * (trace + distance + ratio - jnp.asarray(size, p.dtype))
-    return matmul(swap(p)[None], divergence)[0] / _num_pairs(p)
+    return class_sum(swap(p) / _num_pairs(p), divergence)
 
 
 def pair_entropy(logdet: Float[Array, "g d"], p: Float[Array, "g"], size):
@@ -70,7 +73,7 @@ def swap(a: Float[Array, "g *d"]) -> Float[Array, "g *d"]:
 
 def deviation(m: GaussianMoments) -> Float[Array, "d"]:
     """The standard deviations of the features; 1 for constants."""
-    return jnp.sqrt(jnp.where(m.varies, _groups.total_variances(m), 1))
+    return jnp.sqrt(jnp.where(m.varies, m.total, 1))
 
 
 def default_ridge(m: GaussianMoments, fourth: Float[Array, "c d"]) -> Float[Array, "d"]:
@@ -79,17 +82,15 @@ def default_ridge(m: GaussianMoments, fourth: Float[Array, "c d"]) -> Float[Arra
     A feature that is nearly always constant has variance 0 in many classes, and therefore seems
     very informative under Gaussian models. Its kurtosis, which has no units, reveals it.
     """
-    ridge = RIDGE * jnp.square(deviation(m)) * matmul(m.priors[None], fourth)[0]
+    ridge = RIDGE * m.total * class_sum(m.priors, fourth)
     return jnp.where(m.varies, ridge, 1)  # constants are never chosen; 1 avoids a division by 0
 
 
 def regularisation(m: GaussianMoments, ridge, shrinkage):
-    """The ridge of each feature and the shrinkage; NaN for traced values out of range."""
+    """The ridge of each feature and the shrinkage."""
     if ridge is None:
         ridge = default_ridge(m, m.data.fourth_powers(m.deviations, deviation(m)))
-    ridge = jnp.broadcast_to(jnp.where(ridge >= 0, ridge, jnp.nan), m.varies.shape)
-    shrinkage = jnp.where((shrinkage >= 0) & (shrinkage <= 1), shrinkage, jnp.nan)
-    return ridge, shrinkage
+    return jnp.broadcast_to(ridge, m.varies.shape), shrinkage
 
 
 # ---- The criterion of a given set of features ---------------------------------------------------
@@ -112,7 +113,7 @@ def _logdet(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
 def compromise_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
-    m = gaussian_moments(x, y, weights, num_classes)
+    m = gaussian_moments(x, class_places(y, weights, num_classes, x.dtype))
     ridge, shrinkage = regularisation(m, ridge, shrinkage)
     g = _groups.CompromiseGroups(m.priors, m.deviations, shrinkage)
     logdet = _logdet(_subset(m, g, indices, ridge))
@@ -124,7 +125,7 @@ def compromise_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, obje
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
 def divergence_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
-    m = gaussian_moments(x, y, weights, num_classes)
+    m = gaussian_moments(x, class_places(y, weights, num_classes, x.dtype))
     ridge, shrinkage = regularisation(m, ridge, shrinkage)
     g = _groups.one_against_rest(m, shrinkage)
     cov = _subset(m, g, indices, ridge)

@@ -4,16 +4,18 @@ One product with the data gives the covariances of a feature with all others in 
 hence in every group. No d×d matrix is formed.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxfs._numerics import safe_sqrt
-from jaxfs.methods.gaussian._moments import GaussianMoments, column
+from jaxfs.methods.gaussian._moments import GaussianMoments, class_sum, column
 
 #: Products of deviations: of each feature with itself, with one other, or of a few with each other.
 Outer = Callable[[Float[Array, "c d"]], Float[Array, "c *s"]]
@@ -52,9 +54,10 @@ class CompromiseGroups(NamedTuple):
 
 
 class OneAgainstRest(NamedTuple):
-    """The groups of GKL: the classes, then for each class all others. Two classes are one pair.
+    """The groups of GKL: the classes, then for each class all others.
 
-    The rest of a class is the classes before it and those after it. If sets of classes with weights
+    Two classes are one pair, in which each is the rest of the other. In general,
+    the rest of a class is the classes before it and those after it. If sets of classes with weights
     v, w and means a, b are joined, their scatter grows by vw/(v + w) (a − b)(a − b)ᵀ. These sums
     give the scatter of all classes but one in O(C); subtracting one class from the total would
     cancel.
@@ -71,11 +74,12 @@ class OneAgainstRest(NamedTuple):
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
         own = _shrunk(own, class_sum(self.shares, own), self.shrinkage)
+        if own.shape[0] == 2:
+            return own
         within = _each(self.shares, own) * own
         sums = _sums_around(within + outer(self.before), within + outer(self.after))
         others = _over(sums[0] + sums[1] + outer(self.around), self.rest)
-        pairs = self.priors.shape[0] // 2
-        return jnp.concat([own[:pairs], others[:pairs]])
+        return jnp.concat([own, others])
 
 
 Groups = Any  # CompromiseGroups, AllSamples or OneAgainstRest
@@ -83,17 +87,18 @@ Groups = Any  # CompromiseGroups, AllSamples or OneAgainstRest
 
 def one_against_rest(m: GaussianMoments, shrinkage) -> OneAgainstRest:
     p, means = m.priors, m.deviations
-    pairs = p.shape[0] if p.shape[0] > 2 else 1
+    if p.shape[0] == 2:
+        both = jnp.where(jnp.all(p > 0), p, 0)
+        return OneAgainstRest(both, means, p, p, means, means, means, shrinkage)
     sums = p, p[:, None] * means
     (v, before), (w, after) = _sums_around(sums, sums)
     rest = v + w
     here = (p > 0) & (rest > 0)
-    groups = jnp.concat([p[:pairs], rest[:pairs]])
     others = _over(before + after, rest)
     before, after = _over(before, v), _over(after, w)
     return OneAgainstRest(
-        priors=jnp.where(jnp.tile(here[:pairs], 2), groups, 0),
-        means=jnp.concat([means[:pairs], others[:pairs]]),
+        priors=jnp.where(jnp.tile(here, 2), jnp.concat([p, rest]), 0),
+        means=jnp.concat([means, others]),
         shares=p,
         rest=rest,
         before=_joining(v, p) * (before - means),
@@ -104,15 +109,20 @@ def one_against_rest(m: GaussianMoments, shrinkage) -> OneAgainstRest:
 
 
 def group_variances(m: GaussianMoments, g: Groups, ridge: Float[Array, "d"]) -> Float[Array, "g d"]:
-    """The variances plus the ridge; 1 for an empty group, so that it has no effect."""
-    variances = g.covariances(m.variances, jnp.square) + ridge[None]
-    return jnp.where((g.priors > 0)[:, None], variances, 1)
+    """The variances plus the ridge; a positive number for an empty group."""
+    return _filled(g, g.covariances(m.variances, jnp.square) + ridge[None], 1)
 
 
 def group_rows(g: Groups, i: Int[Array, ""], own: Float[Array, "c d"]) -> Float[Array, "g d"]:
     """The covariances of feature i with every feature, from those in the classes."""
-    cov = g.covariances(own, _with_feature(i))
-    return jnp.where((g.priors > 0)[:, None], cov, 0)
+    return _filled(g, g.covariances(own, _with_feature(i)), 0)
+
+
+def _filled(g: Groups, cov: Float[Array, "g d"], value: float) -> Float[Array, "g d"]:
+    """`cov` with a value for empty groups of GKL, so that they have no effect."""
+    if not isinstance(g, OneAgainstRest):
+        return cov
+    return jnp.where((g.priors > 0)[:, None], cov, value)
 
 
 def group_covariances(
@@ -127,19 +137,9 @@ def group_covariances(
     return g.covariances(m.data.covariances_among(indices), outer)
 
 
-def total_variances(m: GaussianMoments) -> Float[Array, "d"]:
-    """The variances over all samples."""
-    return class_sum(m.priors, m.variances + jnp.square(m.deviations))
-
-
 def total_row(m: GaussianMoments, i, own: Float[Array, "c d"]) -> Float[Array, "d"]:
     """The covariance of feature i with every feature, over all samples."""
     return class_sum(m.priors, own + _with_feature(i)(m.deviations))
-
-
-def class_sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
-    """Σ_c weights_c a_c, at full precision."""
-    return jnp.tensordot(weights, a, axes=1, precision=lax.Precision.HIGHEST)
 
 
 def _with_feature(i: Int[Array, ""]) -> Outer:
@@ -157,15 +157,28 @@ def _over(a: Float[Array, "c *s"], weights: Float[Array, "c"]) -> Float[Array, "
 
 def _shrunk(own: Float[Array, "c *s"], pooled: Float[Array, "*s"], shrinkage):
     """The covariance of each class, shrunk towards the pooled one."""
-    return (1 - shrinkage) * own + shrinkage * pooled[None]
+    return own + shrinkage * (pooled[None] - own)
 
 
 def _sums_around(a, b):
-    """For each row the sum of the earlier rows of a, and of the later rows of b, in trees."""
+    """For each row the sum of the earlier rows of a, and of the later rows of b, in trees.
+
+    A product, or for many classes a loop.
+    """
+    classes = jax.tree.leaves(a)[0].shape[0]
+    if classes <= 32:
+        earlier = np.tri(classes, k=-1)
+        return _sums(earlier, a), _sums(earlier.T, b)
     rows = a, jax.tree.map(jnp.flipud, b)
     zeros = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows)
     before, after = lax.scan(lambda t, x: (jax.tree.map(jnp.add, t, x), t), zeros, rows)[1]
     return before, jax.tree.map(jnp.flipud, after)
+
+
+def _sums(which: np.ndarray, rows):
+    """Sums of the rows for which a matrix has entries of 1, in trees."""
+    dot = functools.partial(jnp.tensordot, axes=1, precision=lax.Precision.HIGHEST)
+    return jax.tree.map(lambda x: dot(which.astype(x.dtype), x), rows)
 
 
 def _joining(v: Float[Array, "c"], w: Float[Array, "c"]) -> Float[Array, "c 1"]:

@@ -4,10 +4,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, safe_divide
+from jaxfs import _checks
+from jaxfs._numerics import matmul
 
 #: Maximum number of rows of a block.
 LARGEST_BLOCK = 128
@@ -49,24 +51,14 @@ class ClassBlocks(NamedTuple):
         return lax.scan(add, none, (self.blocks, self.shares, self.label))[0]
 
     def variances(self) -> Float[Array, "c d"]:
-        squares = self.shares[..., None] * self.blocks * self.blocks
-        return self.by_class(jnp.sum(squares, axis=1))
+        return self.by_class(products(self.shares, jnp.square(self.blocks)))
 
     def fourth_powers(
         self, deviations: Float[Array, "c d"], scale: Float[Array, "d"]
     ) -> Float[Array, "c d"]:
-        """The means of ((x − overall mean) / scale)⁴ in the classes, without a copy of the data."""
-
-        def of_block(block):
-            x, share, label = block
-            z = (x + deviations[label][None]) / scale[None]
-            return matmul(share[None], jnp.square(jnp.square(z)))[0]
-
-        return self.by_class(lax.map(of_block, (self.blocks, self.shares, self.label)))
-
-    def sizes(self) -> Float[Array, "c"]:
-        """The sum of the shares of each class."""
-        return self.by_class(jnp.sum(self.shares, axis=1, keepdims=True))[:, 0]
+        """The means of ((x − overall mean) / scale)⁴ in the classes."""
+        z = (self.blocks + deviations[self.label][:, None]) / scale[None, None]
+        return self.by_class(products(self.shares, jnp.square(jnp.square(z))))
 
     def sums(self) -> Float[Array, "c d"]:
         """The sums of the samples of each class, weighted by their shares."""
@@ -109,43 +101,80 @@ class GaussianMoments(NamedTuple):
     priors: Float[Array, "c"]
     deviations: Float[Array, "c d"]  # class means less the overall mean
     variances: Float[Array, "c d"]
+    total: Float[Array, "d"]  # the variances over all samples
     varies: Bool[Array, "d"]
     finite: Bool[Array, ""]
 
 
-def gaussian_moments(
-    x: Float[Array, "n d"],
-    y: Int[Array, "n"],
-    weights: Float[Array, "n"] | None,
-    num_classes: int,
-    axis: str | None = None,
-) -> GaussianMoments:
-    """1/N moments of the classes; samples of weight zero, or of no class, have no effect.
+class ClassPlaces(NamedTuple):
+    """The sample at each place of the blocks of `ClassBlocks`, before the data are read."""
 
-    With a mesh `axis`, `x`, `y` and `weights` are the samples of one device, and the moments are
-    those of the samples of all devices.
+    source: Int[Array, "m b"]  # any sample for filling
+    weights: Float[Array, "m b"]  # 0 for filling
+    shares: Float[Array, "m b"]  # the weights divided by those of the class
+    label: Int[Array, "m"]
+    middle: Int[Array, "3"]  # the first, the middle and the last sample
+    sizes: Float[Array, "c"]  # the sum of the weights of each class
+    priors: Float[Array, "c"]
+
+
+def class_places(y, weights, num_classes: int, dtype, axis: str | None = None) -> ClassPlaces:
+    """Samples sorted by class; those of weight zero, or of no class, have no place.
+
+    Concrete labels and weights are sorted by NumPy: no program has to be compiled.
     """
-    weights = jnp.ones(x.shape[0], x.dtype) if weights is None else weights
-    blocks = class_blocks(x, y, weights, num_classes, axis=axis)
-    sizes, largest = blocks.sizes(), blocks.largest()
-    own = jnp.broadcast_to(sizes[blocks.label][:, None], blocks.shares.shape)
-    blocks = blocks._replace(shares=safe_divide(blocks.shares, own))
-    means = blocks.sums()
-    data, terms = blocks.centred(means), num_sums(*blocks.shares.shape)
-    return moments_of(data, terms, sizes, means, data.variances(), largest)
+    xp: Any = jnp if _checks.is_traced(y) or _checks.is_traced(weights) else np
+    y = xp.asarray(y)
+    weights = np.ones(y.shape, dtype) if weights is None else xp.asarray(weights, dtype)
+    n, rows = y.shape[0], _rows_per_block(y.shape[0], num_classes)
+    y = xp.where((weights > 0) & (y >= 0) & (y < num_classes), y, num_classes).astype(np.int32)
+    order = xp.argsort(y, stable=True).astype(np.int32)  # samples of no class come last
+    classes = np.arange(num_classes, dtype=np.int32)
+    counts = xp.sum(y[None] == classes[:, None], axis=1, dtype=np.int32)
+    blocks = -(-counts // rows)
+    ends = xp.cumsum(blocks, dtype=np.int32)
+    number = np.arange(n // rows + num_classes, dtype=np.int32)
+    label = xp.sum(number[:, None] >= ends[None], axis=1, dtype=np.int32)
+    label = xp.minimum(label, num_classes - 1)
+    # The rank of each place in its class, and the first sample of the class in the order.
+    rank = np.arange(rows, dtype=np.int32)[None]
+    rank = rows * (number - (ends - blocks)[label])[:, None] + rank
+    first = (xp.cumsum(counts, dtype=np.int32) - counts)[label][:, None]
+    source = order[xp.minimum(first + rank, n - 1)]
+    held = xp.where(rank < counts[label][:, None], xp.asarray(weights)[source], 0)
+    own = label[None] == classes[:, None]
+    sizes = xp.sum(xp.where(own, xp.sum(held, axis=1)[None], 0), axis=1)
+    last = xp.maximum(xp.sum(counts, dtype=np.int32) - 1, 0)
+    middle = order[xp.stack([xp.zeros_like(last), last // 2, last])]
+    if axis is not None:
+        sizes = lax.psum(sizes, axis)
+    shares = held / xp.where(sizes > 0, sizes, 1)[label][:, None]
+    return ClassPlaces(source, held, shares, label, middle, sizes, sizes / xp.sum(sizes))
 
 
-def moments_of(data: Any, num_sums: float, sizes, means, variances, largest) -> GaussianMoments:
-    """`means` and `largest`, the largest absolute values, are relative to a common origin."""
-    priors = sizes / jnp.sum(sizes)
+def gaussian_moments(x: Float[Array, "n d"], places: ClassPlaces, axis: str | None = None):
+    """1/N `GaussianMoments` of the classes.
+
+    With a mesh `axis`, `x` and `places` are of the samples of one device, and the moments are those
+    of the samples of all devices.
+    """
+    blocks = class_blocks(x, places, axis=axis)._replace(shares=places.shares)
+    means, terms = blocks.sums(), num_sums(*blocks.shares.shape)
+    data = blocks.centred(means)
+    return moments_of(data, terms, places.priors, means, data.variances(), blocks.largest())
+
+
+def moments_of(data: Any, num_sums: float, priors, means, variances, largest) -> GaussianMoments:
+    """`means` and `largest`, the largest absolute values, are relative to a common origin.
+
+    A class without samples has variances of 1, so that it has no effect.
+    """
+    variances = jnp.where((priors > 0)[:, None], variances, 1)
+    deviations = means - class_sum(priors, means)[None]
+    total = class_sum(priors, variances + jnp.square(deviations))
+    finite = jnp.isfinite(total[jnp.argmax(total)])  # `argmax` finds NaN first
     return GaussianMoments(
-        data=data,
-        num_sums=num_sums,
-        priors=priors,
-        deviations=means - matmul(priors[None], means),
-        variances=variances,
-        varies=largest > 0,
-        finite=jnp.all(jnp.isfinite(priors)) & jnp.all(jnp.isfinite(means + variances)),
+        data, num_sums, priors, deviations, variances, total, largest > 0, finite
     )
 
 
@@ -156,9 +185,7 @@ def num_sums(blocks: float, rows: int) -> float:
 
 def class_blocks(
     x: Float[Array, "n d"],
-    y: Int[Array, "n"],
-    weights: Float[Array, "n"],
-    num_classes: int,
+    places: ClassPlaces,
     *,
     origin: Float[Array, "d"] | None = None,
     axis: str | None = None,
@@ -168,47 +195,31 @@ def class_blocks(
     The default origin is the median of three samples: large means then cost no digits, constant
     features are exactly 0, and the origin is no outlier.
     """
-    source, label, middle = _sorted_blocks(y, weights > 0, num_classes)
-    there = source >= 0
+    there = places.weights > 0
     if origin is None:
-        a, b, c = x[middle]
+        a, b, c = x[places.middle]
         origin = jnp.maximum(jnp.minimum(a, b), jnp.minimum(jnp.maximum(a, b), c))
         if axis is not None:  # that of the first device with samples
             me, size = lax.axis_index(axis), lax.axis_size(axis)
             first = lax.pmin(jnp.where(jnp.any(there), me, size - 1), axis)
             origin = lax.psum(jnp.where(me == first, origin, 0), axis)
-    blocks = jnp.where(there[..., None], x[source] - origin[None, None], 0)
-    return ClassBlocks(blocks, jnp.where(there, weights[source], 0), label, num_classes, axis)
+    blocks = jnp.where(there[..., None], x[places.source] - origin[None, None], 0)
+    return ClassBlocks(blocks, places.weights, places.label, places.sizes.shape[0], axis)
 
 
-@jax.jit
-def count_varying(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Int[Array, ""]:
-    """The number of features with more than one value (NaN is one) in the samples present."""
-    there = present[:, None]
-    low = jnp.min(jnp.where(there, x, jnp.inf), axis=0)
-    high = jnp.max(jnp.where(there, x, -jnp.inf), axis=0)
-    return jnp.sum((high != low) | ~jnp.isfinite(high))
+def count_varying(x: Float[Array, "n d"], present: np.ndarray, enough: int) -> int:
+    """The number of features with more than one value (NaN is one) in the samples present.
 
-
-def _sorted_blocks(y, present, num_classes: int):
-    """The sample at each place of the blocks (−1 for none), their classes, and three samples."""
-    n, rows = y.shape[0], _rows_per_block(y.shape[0], num_classes)
-    size = n // rows + num_classes
-    y = jnp.where(present & (y >= 0) & (y < num_classes), y, num_classes).astype(jnp.int32)
-    order = jnp.argsort(y, stable=True).astype(jnp.int32)  # samples of no class come last
-    classes = jnp.arange(num_classes, dtype=jnp.int32)
-    counts = jnp.sum(y[None] == classes[:, None], axis=1, dtype=jnp.int32)
-    blocks = -(-counts // rows)
-    ends = jnp.cumsum(blocks)
-    # The place of a sample less its rank in the order.
-    shift = jnp.append(rows * (ends - blocks) - (jnp.cumsum(counts) - counts), rows * size)
-    place = jnp.arange(n, dtype=jnp.int32) + shift[y[order]]
-    source = jnp.full(size * rows, -1, jnp.int32).at[place].set(order, mode="drop")
-    numbers = jnp.arange(size, dtype=jnp.int32)
-    label = jnp.sum(numbers[:, None] >= ends[None], axis=1, dtype=jnp.int32)
-    last = jnp.maximum(jnp.sum(counts) - 1, 0)
-    middle = order[jnp.stack([jnp.zeros_like(last), last // 2, last])]
-    return source.reshape(size, rows), jnp.minimum(label, num_classes - 1), middle
+    The count ends once it has reached `enough`.
+    """
+    table, count = np.asarray(x), 0
+    for start in range(0, table.shape[1], 2 * enough):
+        part = table[present, start : start + 2 * enough]
+        with np.errstate(all="ignore"):
+            count += int(np.count_nonzero(np.any(part - part[:1] != 0, axis=0)))
+        if count >= enough:
+            break
+    return count
 
 
 def _rows_per_block(n: int, num_classes: int) -> int:
@@ -226,6 +237,11 @@ def num_places(n: int, num_classes: int) -> int:
 def products(u: Float[Array, "g k"], rows: Float[Array, "g k d"]) -> Float[Array, "g d"]:
     """u_g @ rows_g."""
     return jnp.einsum("gk,gkd->gd", u, rows, precision=lax.Precision.HIGHEST)
+
+
+def class_sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
+    """Σ_c weights_c a_c; a sum, which XLA fuses, and not a product."""
+    return jnp.sum(weights.reshape(-1, *[1] * (a.ndim - 1)) * a, axis=0)
 
 
 def column(a: Float[Array, "*b d"], i: Int[Array, ""]) -> Float[Array, "*b"]:

@@ -12,11 +12,18 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import eps, safe_divide
+from jaxfs._numerics import eps
 from jaxfs._types import Selection
-from jaxfs.kernels._order import first_best
+from jaxfs.kernels._order import any_of_each, first_best
 from jaxfs.methods.gaussian import _criteria, _groups
-from jaxfs.methods.gaussian._moments import GaussianMoments, column, gaussian_moments, products, put
+from jaxfs.methods.gaussian._moments import (
+    GaussianMoments,
+    class_places,
+    column,
+    gaussian_moments,
+    products,
+    put,
+)
 
 # ---- The greedy search --------------------------------------------------------------------------
 
@@ -84,7 +91,7 @@ class Search:
     def __init__(self, m: GaussianMoments, groups: _groups.Groups, ridge, initial) -> None:
         self.m, self.groups, self.ridge, self.initial = m, groups, ridge, initial
         self.variances = _groups.group_variances(m, groups, ridge)
-        self.total = _groups.total_variances(m)
+        self.inverse = jnp.where(m.varies, 1 / jnp.sqrt(m.total), 0)
 
     def initial_terms(self) -> tuple[Any, Any]:
         """`totals` and `extra` of the empty set."""
@@ -96,8 +103,8 @@ class Search:
 
     def rank(self, step, state: State, left: Bool[Array, "d"], terms: Any) -> Ranking:
         """The candidates `left`, ordered by their term."""
-        masks = jnp.stack([left, left & ~state.copies, left & ~jnp.isfinite(terms)])
-        any_left, any_fresh, any_lost = jnp.any(masks, axis=1)
+        lost = left & ~jnp.isfinite(terms)
+        any_left, any_fresh, any_lost = any_of_each(left, left & ~state.copies, lost)
         found = any_left & ~any_lost
         return Ranking(state.totals + terms, (terms,), found, any_fresh, state.saturated_at)
 
@@ -121,8 +128,7 @@ class Search:
         terms = self.terms(state.factor, state.extra)
         # Candidates that in no group are, to rounding, a combination of the chosen features.
         new = state.factor.residual > 64 * eps(self.variances.dtype) * self.variances
-        left = jnp.all(new | (self.groups.priors == 0)[:, None], axis=0)
-        left = left & self.m.varies & ~state.chosen
+        left = jnp.all(new, axis=0) & self.m.varies & ~state.chosen
         ranking = self.rank(step, state, left, terms)
         i, state = _pick(state, step, column(self.initial, step), left, ranking)
         totals = jax.tree.map(lambda total, term: total + column(term, i), state.totals, terms)
@@ -154,8 +160,7 @@ class Search:
         measurement, whose term can be large although it adds no information.
         """
         # The squares of covariances would overflow.
-        scale = jnp.sqrt(jnp.maximum(column(row, i), 0)) * jnp.sqrt(self.total)
-        correlation = safe_divide(row, scale)
+        correlation = row * self.inverse * column(self.inverse, i)
         return correlation * correlation >= 1 - (8 + self.m.num_sums) * eps(row.dtype)
 
 
@@ -163,10 +168,15 @@ def selection(state: State) -> Selection:
     return Selection(*state[:3])
 
 
-@functools.partial(jax.jit, static_argnames=("search", "num_classes", "objective", "fallback"))
 def greedy_selection(x, y, weights, *arguments, search, num_classes, **options) -> Selection:
     """The selection by a class of `Search`, which receives the `arguments` and `options`."""
-    return search(gaussian_moments(x, y, weights, num_classes), *arguments, **options).run()
+    places = class_places(y, weights, num_classes, x.dtype)
+    return _selection_of(x, places, arguments, search, tuple(options.items()))
+
+
+@functools.partial(jax.jit, static_argnums=(3, 4))
+def _selection_of(x, places, arguments, search, options) -> Selection:
+    return search(gaussian_moments(x, places), *arguments, **dict(options)).run()
 
 
 def _pick(state: State, step, given, left, ranking: Ranking) -> tuple[Int[Array, ""], State]:
@@ -221,8 +231,9 @@ class CompromiseSearch(Search):
         value, clipped = _criteria.compromise(ratio[:-1], self.m.priors)
         value, wilks = value + terms[1], ratio[-1]
         lost = ~jnp.isfinite(value + wilks)
-        masks = jnp.stack([left, left & ~state.copies, left & ~clipped, left & lost])
-        any_left, any_fresh, any_open, any_lost = jnp.any(masks, axis=1)
+        any_left, any_fresh, any_open, any_lost = any_of_each(
+            left, left & ~state.copies, left & ~clipped, left & lost
+        )
         saturated = (state.saturated_at < step) | (any_left & ~any_open)
         found = any_left & ~any_lost
         if self.fallback == "stop":

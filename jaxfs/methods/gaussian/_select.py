@@ -24,6 +24,7 @@ omits p_y. Even corrected, the bound saves nothing here, because one pass update
 The constant of section 3.2.2 is −p₁ log p₂ − p₂ log p₁.
 """
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -194,9 +195,9 @@ def table_arguments(x, y, num_features, num_classes, objective, ridge, shrinkage
         x.shape[1], x.dtype, num_features, num_classes, objective, ridge, shrinkage, initial
     )
     if not any(map(_checks.is_traced, (x, y, weights, ridge, shrinkage))):
-        present = jnp.ones(y.shape, bool) if weights is None else weights > 0
-        varying = int(_moments.count_varying(x, present))
-        counts = np.bincount(np.asarray(y)[np.asarray(present)], minlength=num_classes)
+        present = np.ones(y.shape, bool) if weights is None else np.asarray(weights) > 0
+        varying = _moments.count_varying(x, present, start.shape[0])
+        counts = np.bincount(np.asarray(y)[present], minlength=num_classes)
         check_rank(varying, counts, start.shape[0], ridge, shrinkage)
     return (x, y, weights, ridge, shrinkage, start), options
 
@@ -216,10 +217,10 @@ def search_arguments(
     """The ridge, the shrinkage and the initial features (−1 for none) as arrays; the options."""
     model, options = _model_arguments(dtype, num_classes, objective, ridge, shrinkage)
     k = _checks.integer(num_features, "num_features", low=1, high=d)
-    start = jnp.full(k, -1, jnp.int32)
+    start: Any = np.full(k, -1, np.int32)
     if initial is not None:
         given = _indices(initial, "initial", d, most=k)
-        start = start.at[: given.shape[0]].set(given)
+        start = jnp.asarray(start).at[: given.shape[0]].set(given)
     return (*model, start), options
 
 
@@ -259,14 +260,21 @@ def _model_arguments(dtype, num_classes, objective, ridge, shrinkage):
     """The ridge and the shrinkage as arrays, and the static options."""
     _checks.option(objective, "objective", OBJECTIVES)
     if ridge is not None:
-        _checks.number(ridge, "ridge", low=0, scalar=True)
-        ridge = jnp.asarray(ridge, dtype)
+        ridge = _in_range(ridge, "ridge", dtype, math.inf)
     if shrinkage is None:
         shrinkage = _criteria.SHRINKAGE if ridge is None else 0.0
-    _checks.number(shrinkage, "shrinkage", low=0, high=1, scalar=True)
+    shrinkage = _in_range(shrinkage, "shrinkage", dtype, 1)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     options: dict[str, Any] = {"num_classes": num_classes, "objective": objective}
-    return (ridge, jnp.asarray(shrinkage, dtype)), options
+    return (ridge, shrinkage), options
+
+
+def _in_range(value, name: str, dtype, high: float):
+    """A number in [0, high] as an array; NaN if it is traced and out of range."""
+    _checks.number(value, name, low=0, high=high, scalar=True)
+    if not _checks.is_traced(value):
+        return np.asarray(value, dtype)
+    return jnp.where((value >= 0) & (value <= high), value, jnp.nan).astype(dtype)
 
 
 def _indices(value, name: str, d: int, *, most: int) -> Int[Array, "k"]:
