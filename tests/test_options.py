@@ -275,6 +275,7 @@ EFFECTIVE = {
     "Stable model",
     "cca_select initial",
     "cca_select ridge",
+    "enable_compilation_cache folder",
     "fit_dirichlet_selector optimizer",
     "gc_objective ridge",
     "gc_objective shrinkage",
