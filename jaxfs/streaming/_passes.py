@@ -135,7 +135,7 @@ def _class_blocks(block: Any, num_classes: int, origin) -> ClassBlocks:
 
 @functools.partial(jax.jit, static_argnums=2)
 def _block_sums(block: Block, origin, num_classes: int):
-    """Return class sizes and sums, and the largest absolute and smallest value of each feature."""
+    """Sizes and sums of the classes, largest absolute values, smallest values."""
     rows = _class_blocks(block, num_classes, origin)
     low = jnp.min(jnp.where((block.weights > 0)[:, None], block.x, jnp.inf), axis=0)
     return rows.sizes(), rows.sums(), rows.largest(), low
