@@ -1,8 +1,8 @@
-"""Validation of arguments at the public boundary, and its error messages; no arithmetic.
+"""Validation of the arguments of public functions, with error messages; no arithmetic.
 
-Static errors (shape, dtype, unknown option) raise `ValueError` at trace time. Values are checked
-when they are concrete and pass when they are traced. Every message names the argument, the
-expectation and the value received.
+Static errors (shape, dtype, unknown option) raise `ValueError` at trace time. Concrete values are
+checked; traced values are accepted unchecked. Every message names the argument, the expected value
+and the value received.
 """
 
 import math
@@ -19,12 +19,12 @@ from jaxtyping import Array, Bool
 
 
 def fail(name: str, expected: str, got: Any) -> ValueError:
-    """A `ValueError` with the message "`name` must be `expected`, got `got`"."""
+    """Return a `ValueError` with the message "`name` must be `expected`, got `got`"."""
     return ValueError(f"{name} must be {expected}, got {got}")
 
 
 def listed(items: Iterable[str], limit: int = 5) -> str:
-    """The first few items and the number of the others.
+    """Return a text of the first items and the number of the other items.
 
     >>> listed("abcdefg", limit=3)
     'a, b, c and 4 more'
@@ -35,9 +35,9 @@ def listed(items: Iterable[str], limit: int = 5) -> str:
 
 
 def is_traced(x: Any) -> bool:
-    """Whether the values of `x` are unknown: it is traced, or parts of it are on other hosts.
+    """Return whether the values of `x` are unknown: `x` is traced, or partly on other hosts.
 
-    Only shape and dtype can then be checked.
+    Only the shape and dtype of such an array can be checked.
     """
     return isinstance(x, jax.core.Tracer) or (
         isinstance(x, jax.Array) and not x.is_fully_addressable
@@ -45,10 +45,11 @@ def is_traced(x: Any) -> bool:
 
 
 def array(x: Any, name: str, dtype: Any = None) -> jax.Array:
-    """`x` as a JAX array; accepts NumPy and JAX arrays, lists of numbers, and DLPack arrays.
+    """Return `x` as a JAX array. `x` is a NumPy, JAX or DLPack array, or a list of numbers.
 
-    The dtype is `dtype`, or by default that of `x`, which JAX without x64 narrows to 32 bits. JAX
-    silently wraps integers and overflows floats; this function refuses numbers that do not fit.
+    The dtype of the result is `dtype`, by default the dtype of `x`. Without x64, JAX narrows 64-bit
+    dtypes to 32 bits; integers then wrap and floats overflow silently. This function raises
+    `ValueError` for numbers that do not fit.
     """
     x = numpy_or_jax(x, name)
     dtype = np.dtype(jax.dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype)
@@ -66,7 +67,7 @@ def array(x: Any, name: str, dtype: Any = None) -> jax.Array:
 
 
 def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
-    """`x` as a NumPy or JAX array of real numbers, before JAX narrows it to 32 bits."""
+    """Return `x` as a NumPy or JAX array of real numbers, not yet narrowed to 32 bits by JAX."""
     refuse_forked()
     if isinstance(x, jax.Array):
         if not any(jnp.issubdtype(x.dtype, k) for k in (jnp.floating, jnp.integer, jnp.bool_)):
@@ -87,7 +88,7 @@ def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
 
 
 def unmasked(x: Any, name: str) -> None:
-    """Refuse masked arrays, also in a list: NumPy would read the values under the mask."""
+    """Raise `ValueError` for masked arrays, also in a list: NumPy would use the masked values."""
     parts = (x, *x) if isinstance(x, (list, tuple)) else (x,)
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
         hint = "use .filled(value), or drop the rows or columns with masked values"
@@ -109,7 +110,10 @@ def _to_numpy(x: Any, name: str) -> np.ndarray:
 
 
 def fits(x: jax.Array | np.ndarray, dtype: np.dtype, name: str) -> None:
-    """Refuse numbers that `dtype` cannot hold: they would overflow, wrap, or vanish as a column."""
+    """Raise `ValueError` for numbers outside the range of `dtype`.
+
+    They would overflow, wrap, or make a whole column 0.
+    """
     if x.dtype.itemsize <= dtype.itemsize or dtype.kind not in "fiu" or 0 in x.shape:
         return
     values = np.atleast_1d(np.asarray(x))
@@ -131,7 +135,7 @@ def fits(x: jax.Array | np.ndarray, dtype: np.dtype, name: str) -> None:
 
 
 def real(x: Any, name: str, *, ndim: int | None = None) -> jax.Array:
-    """Data in float32 or float64; integers and booleans are cast to JAX's default float dtype."""
+    """Return float32 or float64 data; integers and booleans get JAX's default float dtype."""
     x = numpy_or_jax(x, name)
     whole = x.dtype == jnp.bool_ or jnp.issubdtype(x.dtype, jnp.integer)
     x = array(x, name, jnp.result_type(float)) if whole else _floating(x, name)
@@ -148,7 +152,7 @@ def _floating(x: Any, name: str) -> jax.Array:
 
 
 def square(a: Any, name: str) -> jax.Array:
-    """Square matrices `(..., d, d)` of floating dtype. Their symmetry is not checked."""
+    """Return square matrices `(..., d, d)` of floating dtype. Their symmetry is not checked."""
     a = _floating(a, name)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2] or a.shape[-1] == 0:
         raise fail(name, "square, of shape (..., d, d) with d > 0", f"shape {a.shape}")
@@ -156,7 +160,7 @@ def square(a: Any, name: str) -> jax.Array:
 
 
 def matrices(a: Any, name: str) -> jax.Array:
-    """Matrices `(..., m, k)` of floating dtype."""
+    """Return matrices `(..., m, k)` of floating dtype."""
     a = _floating(a, name)
     if a.ndim < 2 or 0 in a.shape[-2:]:
         raise fail(name, "of shape (..., m, k) with m, k > 0", f"shape {a.shape}")
@@ -164,7 +168,7 @@ def matrices(a: Any, name: str) -> jax.Array:
 
 
 def alike(a: jax.Array, b: jax.Array, names: str, *, axes: slice = slice(-2, None)) -> None:
-    """Check that two arrays have one dtype and agree on `axes`, by default the matrix axes."""
+    """Check that two arrays have the same dtype and agree on `axes`, by default the matrix axes."""
     if a.shape[axes] != b.shape[axes]:
         raise fail(names, "of matching shapes", f"{a.shape} and {b.shape}")
     if a.dtype != b.dtype:
@@ -172,7 +176,7 @@ def alike(a: jax.Array, b: jax.Array, names: str, *, axes: slice = slice(-2, Non
 
 
 def broadcast(names: str, *arrays: Array) -> tuple[Array, ...]:
-    """Matrices of one shape and dtype, with their batch axes broadcast to each other."""
+    """Return matrices of one shape and dtype, with their batch axes broadcast to each other."""
     for other in arrays[1:]:
         alike(arrays[0], other, names)
     try:
@@ -184,9 +188,9 @@ def broadcast(names: str, *arrays: Array) -> tuple[Array, ...]:
 
 
 def along(t: Any, *ends: Array) -> tuple[Array, ...]:
-    """The position `t` in [0, 1] on a geodesic, and its ends, with batch axes broadcast."""
+    """Return the position `t` in [0, 1] on a geodesic and its ends, with broadcast batch axes."""
     t = jnp.asarray(number(t, "t", low=0, high=1), ends[0].dtype)
-    t = jnp.where((t >= 0) & (t <= 1), t, jnp.nan)  # a traced value cannot be refused
+    t = jnp.where((t >= 0) & (t <= 1), t, jnp.nan)  # a traced value cannot raise an error
     try:
         batch = jnp.broadcast_shapes(t.shape, ends[0].shape[:-2])
     except ValueError as error:
@@ -204,9 +208,10 @@ def number(
     open_low: bool = False,
     scalar: bool = False,
 ) -> Any:
-    """`value`, a real number in [low, high], unchanged; an array of them unless `scalar`.
+    """Check that `value` is a real number in [low, high], and return it unchanged.
 
-    The range of a traced number is not checked.
+    An array of such numbers is accepted unless `scalar` is true. The range of a traced number is
+    not checked.
     """
     if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
         raise fail(name, "a real number", repr(value))
@@ -238,7 +243,7 @@ def _interval(low: float, high: float, open_low: bool) -> str:
 
 
 def integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:
-    """`value` as a Python integer in [low, high]; it must be static."""
+    """Return `value` as a Python integer in [low, high]. It must be static."""
     if is_traced(value):
         raise fail(name, "a static integer", "a traced value; mark it static under jit")
     if isinstance(value, (bool, np.bool_)):
@@ -254,21 +259,21 @@ def integer(value: Any, name: str, *, low: int, high: int | None = None) -> int:
 
 
 def flag(value: Any, name: str) -> bool:
-    """`value` as a Python boolean; it must be static."""
+    """Return `value` as a Python boolean. It must be static."""
     if not isinstance(value, (bool, np.bool_)):
         raise fail(name, "True or False", repr(value))
     return bool(value)
 
 
 def option(value: Any, name: str, allowed: tuple[str, ...]) -> str:
-    """`value`, one of the `allowed` names."""
+    """Check that `value` is one of the `allowed` names, and return it."""
     if not isinstance(value, (str, type(None))) or value not in allowed:
         raise fail(name, "one of " + ", ".join(map(repr, allowed)), repr(value))
     return value
 
 
 def key(value: Any, name: str = "key") -> None:
-    """Check that `value` is one key of `jax.random`, typed or a legacy pair of integers."""
+    """Check that `value` is one key of `jax.random`: a typed key or a legacy pair of integers."""
     typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
     legacy = isinstance(value, (jax.Array, np.ndarray)) and value.dtype == np.uint32
     if not typed and not legacy:
@@ -290,7 +295,7 @@ def record(value: Any, name: str, kind: type, maker: str) -> None:
 
 
 def float_dtype(value: Any, name: str) -> np.dtype:
-    """`value` as float32 or float64; by default the default float dtype of JAX."""
+    """Return the dtype float32 or float64 for `value`; `None` gives JAX's default float dtype."""
     try:
         dtype = np.dtype(jnp.result_type(float) if value is None else value)
     except TypeError as error:
@@ -301,7 +306,7 @@ def float_dtype(value: Any, name: str) -> np.dtype:
 
 
 def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample") -> jax.Array:
-    """Nonnegative weights `(size,)`, not all zero, in `dtype`; `None` is not accepted."""
+    """Return nonnegative weights `(size,)`, not all zero, in `dtype`; `None` is not accepted."""
     out = numpy_or_jax(value, name)
     if out.shape != (size,):
         raise fail(name, f"of shape ({size},), one weight a {what}", f"shape {out.shape}")
@@ -315,7 +320,7 @@ def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample
 
 
 def presence(mask: Any, n: int) -> Bool[Array, "n"]:
-    """Which of n points exist, `(n,)`: those where the mask is not 0; all of them for `None`."""
+    """Return a mask `(n,)`: true where `mask` is not 0, or everywhere if `mask` is `None`."""
     if mask is None:
         return jnp.ones((n,), bool)
     out = weights(mask, "mask", n, jnp.result_type(float), what="point")
@@ -323,13 +328,13 @@ def presence(mask: Any, n: int) -> Bool[Array, "n"]:
 
 
 def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
-    """Integer class codes `(size,)`; concrete ones must be in 0 … num_classes − 1."""
+    """Return integer class codes `(size,)`; concrete codes must be in 0 … num_classes − 1."""
     y = numpy_or_jax(y, name)
     if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
         raise fail(name, "integer class codes", f"dtype {y.dtype}")
     if y.shape != (size,):
         raise fail(name, f"of shape ({size},), one label a sample", f"shape {y.shape}")
-    if is_traced(y):  # a 64-bit code out of range must not wrap into the range of 32 bits
+    if is_traced(y):  # a 64-bit code out of range must not wrap to a valid code in 32 bits
         return y if y.dtype.itemsize > 4 else y.astype(jnp.int32)
     concrete = np.asarray(y)
     outside = concrete[(concrete < 0) | (concrete >= num_classes)]
@@ -353,13 +358,16 @@ def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_clas
 
 
 def table_size(rows: int, columns: int, name: str) -> None:
-    """Check that a table takes less than 2 GB in float64: beyond, XLA may abort the process."""
+    """Check that a float64 table takes less than 2 GB; otherwise XLA may abort the process."""
     if rows * columns >= 2**28:
         raise fail(name, "such that a table has < 2²⁸ entries", f"{rows} × {columns} entries")
 
 
 def only_if(used: bool, value: Any, name: str, setting: str) -> None:
-    """Refuse an option without effect: it must be `None`, its default, unless `setting` holds."""
+    """Raise `ValueError` for an option without effect: it must be `None` unless `used` is true.
+
+    `setting` describes in the message when the option is used.
+    """
     if value is not None and not used:
         raise fail(name, f"None unless {setting}", repr(value))
 
@@ -374,15 +382,16 @@ def settle(record: Any, **values: Any) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A checked number as a Python float, with 0.0 for −0.0, so that equal records mean the same.
+    """Return a checked number as a Python float, with 0.0 for −0.0.
 
-    A traced number is returned unchanged. It has no hash, so `jit` cannot treat it as a constant.
+    Two records that compare equal then have the same meaning. A traced number is returned
+    unchanged. It has no hash, so `jit` cannot treat it as a constant.
     """
     return value if is_traced(value) else float(value) + 0.0
 
 
 def variant(value: Any, name: str, variants: Mapping[str, type]) -> Any:
-    """The record of options `value`, or the record with default options that it names."""
+    """Return `value` if it is a record of options, or the default record if `value` is its name."""
     if isinstance(value, str) and value in variants:
         return variants[value]()
     if type(value) in variants.values():
@@ -394,7 +403,7 @@ def variant(value: Any, name: str, variants: Mapping[str, type]) -> Any:
 
 # ---- Forked processes ---------------------------------------------------------------------------
 
-#: Process that used JAX before it was forked.
+#: Id of the process that had used JAX when it was forked.
 _forked_parent: int | None = None
 
 

@@ -1,4 +1,4 @@
-"""Type aliases, and the small records that several rooms share."""
+"""Type aliases and small records that several subpackages share."""
 
 import dataclasses
 from typing import Any, NamedTuple, TypeAlias
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
 
-#: Anything that can become a JAX array: NumPy, JAX, nested lists, array-API and DLPack arrays.
+#: Anything that JAX can convert: NumPy, JAX, array-API and DLPack arrays, and nested lists.
 ArrayLike: TypeAlias = Any
 #: A real number, traced or not.
 Scalar: TypeAlias = float | int | Float[Array, ""]
@@ -19,12 +19,12 @@ Scalar: TypeAlias = float | int | Float[Array, ""]
 class Record(eqx.Module):
     """A frozen dataclass that is a pytree; fields with `eqx.field(static=True)` are not leaves.
 
-    Do not use `jax.tree_util.register_dataclass` instead: the tree structures of two classes that
-    it registers compare equal if their fields are alike, and `jit` then sometimes runs the program
-    of the other class.
+    Do not use `jax.tree_util.register_dataclass` instead. The tree structures of two registered
+    classes compare equal if the classes have the same fields, and `jit` then sometimes runs the
+    program that was compiled for the other class.
 
-    `__post_init__` runs when a caller creates a record. It does not run when JAX or Optax rebuild
-    one from gradients or placeholders, which must not be checked.
+    `__post_init__` runs when a caller creates a record. It does not run when JAX or Optax rebuild a
+    record from gradients or placeholders, because these values must not be checked.
     """
 
     def __repr__(self):
@@ -34,12 +34,12 @@ class Record(eqx.Module):
 
 
 class Static:
-    """A static argument of `jit` that equals another only if both mean the same program.
+    """A static argument of `jit`; two of them are equal only if they give the same program.
 
-    Python's equality is weaker: `True == 1 == 1.0` and `-0.0 == 0.0`, also inside dataclasses and
-    tuples, and tree structures of different classes can compare equal (see `Record`). This class
-    also compares types. It compares numbers by their `repr` and tree structures by the classes of
-    their nodes. A function equals only itself.
+    Python's `==` does not guarantee this: `True == 1 == 1.0` and `-0.0 == 0.0`, also inside
+    dataclasses and tuples, and tree structures of different classes can compare equal (see
+    `Record`). This class also compares types. It compares numbers by their `repr` and tree
+    structures by the classes of their nodes. A function equals only itself.
 
     `value` must be hashable, or a dataclass or tuple of hashable values.
     """
@@ -47,7 +47,7 @@ class Static:
     def __init__(self, value: Any) -> None:
         self.value = value
         self._key = _exact(value)
-        hash(self._key)  # raises here, where the caller can name the argument
+        hash(self._key)  # raises here, so that the caller can add the argument's name
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Static) and self._key == other._key
@@ -57,7 +57,7 @@ class Static:
 
 
 def _exact(value: Any) -> tuple[Any, ...]:
-    """A key that is equal for values of one type and meaning."""
+    """Return a key; two keys are equal only if the values have the same type and meaning."""
     kind = type(value)
     if isinstance(value, (int, float, complex, np.generic)):
         return kind, repr(value)
@@ -71,7 +71,7 @@ def _exact(value: Any) -> tuple[Any, ...]:
 
 
 def static_function(function: Any, name: str, expected: str) -> Static:
-    """A caller's function as a static argument of `jit`."""
+    """Return a caller's function as a static argument of `jit`."""
     _checks.function(function, name, expected)
     try:
         return Static(function)
@@ -83,7 +83,7 @@ def static_function(function: Any, name: str, expected: str) -> Static:
 class Selection(NamedTuple):
     """Selected features, in the order in which they were chosen.
 
-    - `indices`: `(k,)`; −1 where no candidate was left, and everywhere for data with NaN.
+    - `indices`: `(k,)`; −1 where no candidate was left. If the data contain NaN, all are −1.
     - `objective`: `(k,)`, the criterion of the features chosen so far.
     - `saturated_at`: the number of features chosen before the criterion could no longer distinguish
       the candidates; k if it always could.

@@ -1,6 +1,7 @@
 """Accuracy and stability of clusterings, and stability of selections of features.
 
-A clustering assigns to each of n samples a code 0 … k − 1. No result depends on the order of codes.
+A clustering assigns a code 0 … k − 1 to each of n samples. If the codes are permuted, the results
+stay the same.
 """
 
 import functools
@@ -42,21 +43,23 @@ def clustering_accuracy(
 ) -> Float[Array, ""]:
     """Clustering accuracy: the share of samples in the right class under the best matching.
 
-    max_π Σ_i δ(π(c_i), y_i) / n over one-to-one π, by the algorithm of Kuhn and Munkres.
+    It is max_π Σ_i δ(π(c_i), y_i) / n over all one-to-one matchings π of clusters with classes. The
+    algorithm of Kuhn and Munkres finds the best π.
 
     **Arguments**
 
     - `labels`: y `(n,)`, integers 0 … num_classes − 1.
     - `clusters`: c `(n,)`, integers 0 … num_clusters − 1.
-    - `num_classes`, `num_clusters`: static; by default as many clusters as classes. If the numbers
-      differ, some codes stay unmatched, and their samples count as wrong.
+    - `num_classes`, `num_clusters`: static; `num_clusters` is `num_classes` by default. If the two
+      numbers differ, some codes are not matched, and their samples count as wrong.
     - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
-    **Returns** a number in [0, 1], of JAX's default float dtype; 1 if the partitions are equal.
+    **Returns** a number in [0, 1], of JAX's default float dtype. It is 1 if both partitions of the
+    samples are equal.
 
     **Numerics** exact up to one division for n < 2²⁴. Under `jit` a code out of range gives NaN.
 
-    **Cost** O(n · num_classes · num_clusters), and the cube of the larger number of codes.
+    **Cost** O(n · num_classes · num_clusters + max(num_classes, num_clusters)³).
 
     **Reference** SSFS, section 5.1; Kuhn 1955, Munkres 1957.
 
@@ -80,7 +83,8 @@ def variation_of_information(
 ) -> Float[Array, ""]:
     """The variation of information, a distance between two clusterings: H(a) + H(b) − 2 I(a; b).
 
-    It equals H(a | b) + H(b | a), in nats: the uncertainty of each clustering given the other.
+    The distance equals H(a | b) + H(b | a), in nats. These terms are the uncertainty of each
+    clustering if the other clustering is known.
 
     **Arguments**
 
@@ -90,8 +94,8 @@ def variation_of_information(
 
     **Returns** a number in [0, min(log n, 2 log num_clusters)], of JAX's default float dtype.
 
-    **Numerics** no cancellation: exactly 0 for equal partitions, otherwise with a relative error of
-    a few eps (n < 2²⁴). Under `jit` a code out of range gives NaN.
+    **Numerics** no terms cancel. The result is exactly 0 for equal partitions, and otherwise has a
+    relative error of a few eps (n < 2²⁴). Under `jit` a code out of range gives NaN.
 
     **Reference** Meilă, *Comparing clusterings by the variation of information*, 2003.
 
@@ -107,7 +111,7 @@ def variation_of_information(
 
 
 class ClusteringStability(NamedTuple):
-    """Variation of information over all pairs of runs: mean, standard deviation, `values (m,)`.
+    """Mean, standard deviation and `values (m,)` of the variation of information of pairs of runs.
 
     There are m = r(r − 1)/2 pairs (0, 1), (0, 2) … (r − 2, r − 1). The standard deviation has m in
     its denominator.
@@ -121,20 +125,21 @@ class ClusteringStability(NamedTuple):
 def clustering_stability(
     clusterings: ArrayLike, *, num_clusters: int, weights: ArrayLike | None = None
 ) -> ClusteringStability:
-    """Differences between clusterings of the same samples in several runs; small is stable.
+    """Stability of a clustering: variation of information between several runs; small is stable.
 
     **Arguments**
 
-    - `clusterings`: `(r, n)`, r ≥ 2 runs, integers 0 … num_clusters − 1.
+    - `clusterings`: `(r, n)`, r ≥ 2 runs on the same n samples, integers 0 … num_clusters − 1.
     - `num_clusters`: static.
     - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
     **Returns** `ClusteringStability`, in nats.
 
-    **Numerics** as `variation_of_information`. Under `jit`, a run with a code out of range gives
-    NaN for all its pairs.
+    **Numerics** are the same as for `variation_of_information`. Under `jit`, a run with a code out
+    of range gives NaN for all its pairs.
 
-    **Cost** O(r² n num_clusters²) time in matrix products; memory O(r² + r n) and a fixed block.
+    **Cost** O(r² n num_clusters²) time in matrix products; O(r² + r n) memory and one block of a
+    fixed size.
 
     **Reference** SSFS, appendix B; Meilă 2003.
 
@@ -158,20 +163,21 @@ def selection_stability(selected: ArrayLike, *, confidence: Scalar = 0.95) -> Se
     """Nogueira's stability: the agreement of several selections of features.
 
     Φ = 1 − (1/d) Σ_f m/(m − 1) p_f (1 − p_f) / (k/d (1 − k/d)), where p_f is the share of the m
-    selections that have feature f, and k is their mean size.
+    selections that contain feature f, and k is the mean size of the selections.
 
     **Arguments**
 
-    - `selected`: `(m, d)`, m ≥ 2 selections; true or 1 for the features of each.
+    - `selected`: `(m, d)`, m ≥ 2 selections; true or 1 for the selected features.
     - `confidence`: confidence level of the interval, in (0, 1).
 
     **Returns** `SelectionStability(stability, variance, interval)`, of JAX's default float dtype:
-    Φ, at most 1, 1 if all selections are the same and with mean 0 for random ones; the variance of
-    the estimate; and the asymptotic interval `(2,)`. NaN if no selection has a feature, or all have
-    all.
+    Φ, the variance of this estimate, and its asymptotic confidence interval `(2,)`. Φ is at most 1.
+    It is 1 if all selections are the same, and its mean is 0 for random selections. The results are
+    NaN if all selections are empty, or if all contain every feature.
 
     **Reference** Nogueira, Sechidis and Brown, *On the stability of feature selection algorithms*,
-    JMLR 18, 2018: definition 4, theorem 7, corollary 9. `jaxfs.stability` resamples any score.
+    JMLR 18, 2018: definition 4, theorem 7, corollary 9. See also `jaxfs.stability`, which computes
+    the selections of a score on resamples.
 
     >>> import jax.numpy as jnp
     >>> selected = jnp.array([[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0]])
@@ -189,7 +195,7 @@ def selection_stability(selected: ArrayLike, *, confidence: Scalar = 0.95) -> Se
 
 
 def _clusters(number: int, num_classes: int | None = None) -> int:
-    """The checked number of clusters, whose table of counts fits into memory."""
+    """Return the number of clusters; check that the table of counts fits into memory."""
     number = _checks.integer(number, "num_clusters", low=1)
     _checks.table_size(num_classes or number, number, "num_clusters")
     return number
@@ -213,14 +219,14 @@ def _weights(weights: ArrayLike | None, n: int) -> Float[Array, "n"]:
 
 
 def _indicators(codes: Int[Array, "*b n"], w: Float[Array, "n"], k: int) -> Float[Array, "*b n k"]:
-    """A column for every code, 1 for its samples. A code out of range makes its row NaN."""
-    codes = jnp.where(jnp.broadcast_to(w > 0, codes.shape), codes, 0)  # ignore absent samples
+    """Return one column per code, with 1 for its samples; a code out of range makes its row NaN."""
+    codes = jnp.where(jnp.broadcast_to(w > 0, codes.shape), codes, 0)  # ignore samples of weight 0
     known = (codes >= 0) & (codes < k)
     return jnp.where(known[..., None], jax.nn.one_hot(codes, k, dtype=w.dtype), jnp.nan)
 
 
 def _tables(a: Int[Array, "p n"], b: Int[Array, "q n"], w, k: int, m: int):
-    """Σ_i w_i [a_i = s][b_i = t] for all pairs of runs, `(p, q, k, m)`, in one product."""
+    """Return Σ_i w_i [a_i = s][b_i = t] for all pairs of runs, `(p, q, k, m)`, by one product."""
     left = _indicators(a, w, k) * w[None, :, None]
     right = _indicators(b, w, m)
     return jnp.einsum("pns,qnt->pqst", left, right, precision=lax.Precision.HIGHEST)
@@ -230,7 +236,7 @@ def _tables(a: Int[Array, "p n"], b: Int[Array, "q n"], w, k: int, m: int):
 def _accuracy(y: Int[Array, "n"], c: Int[Array, "n"], w, num_classes: int, num_clusters: int):
     table = _tables(y[None], c[None], w, num_classes, num_clusters)[0, 0]
     known = jnp.all(jnp.isfinite(table))
-    table = jnp.where(known, table, 0)  # the matching would not end on NaN
+    table = jnp.where(known, table, 0)  # with NaN, the matching would not terminate
     rows, columns = hungarian_algorithm(-table)
     return jnp.where(known, jnp.sum(table[rows, columns]) / jnp.sum(w), jnp.nan)
 
@@ -241,7 +247,10 @@ def _variation(a: Int[Array, "n"], b: Int[Array, "n"], w, k: int) -> Float[Array
 
 
 def _conditional_entropies(table: Float[Array, "*b k m"], w) -> Float[Array, "*b"]:
-    """Σ_st (n_st / n) (log n_s/n_st + log n_t/n_st): no term is negative, so none cancels."""
+    """Return Σ_st (n_st / n) (log n_s/n_st + log n_t/n_st).
+
+    No term is negative, so terms do not cancel.
+    """
     empty = table == 0
     counts = jnp.where(empty, 1, table)
 
@@ -254,10 +263,10 @@ def _conditional_entropies(table: Float[Array, "*b k m"], w) -> Float[Array, "*b
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def _stability(runs: Int[Array, "r n"], w, k: int, block: int) -> ClusteringStability:
-    """Compare blocks of runs; all tables of two blocks are one product."""
+    """Compare blocks of runs; one matrix product gives all tables of counts of two blocks."""
     r, n = runs.shape
     size = -(-r // block)
-    # The first runs fill the last block, and are dropped.
+    # Copies of the first runs fill the last block; their results are dropped.
     blocks = runs[jnp.arange(size * block) % r].reshape(size, block, n)
 
     def between(pair):

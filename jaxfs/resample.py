@@ -1,6 +1,7 @@
-"""Random parts of the samples as masks, and the stability of the features that a score selects.
+"""Masks of random parts of the samples, and the stability of the features that a score selects.
 
-Masks keep the shape of the data, so that one compiled program serves every resample.
+A resample is a mask of the samples. The data keep their shape, so that one compiled program works
+for every resample.
 """
 
 import functools
@@ -31,20 +32,21 @@ def subsample_masks(
     mask: ArrayLike | None = None,
     least: int = 1,
 ) -> Bool[Array, "b n"]:
-    """Masks of random parts of the samples, drawn without replacement.
+    """Return masks of random parts of the samples, drawn without replacement.
 
     **Arguments**
 
     - `key`: a key of `jax.random`.
-    - `num_resamples`, `num_samples`: static.
-    - `fraction`: fraction of the samples present, in (0, 1]; rounded to a whole number of samples,
-      which is not all of them unless the fraction is 1.
+    - `num_resamples`, `num_samples`: static; the numbers B of resamples and n of samples.
+    - `fraction`: fraction of the samples in each resample, in (0, 1]. The number of samples is
+      rounded. A resample contains all samples only if the fraction is 1.
     - `groups`: `(n,)`, any integers, such as classes. The fraction then applies to every group.
-    - `mask`: `(n,)`, false or 0 for samples that are padding; these are in no resample.
-    - `least`: static, the smallest number of samples in a resample, of every group; smaller groups
-      are always complete.
+    - `mask`: `(n,)`, false or 0 for padding, which is in no resample.
+    - `least`: static, the minimum number of samples of every group in a resample. A group with
+      fewer samples is always complete.
 
-    **Returns** `(B, n)`, true for the samples of each resample; padding does not change the draws.
+    **Returns** `(B, n)`, true for the samples of each resample. Padding does not change which
+    samples are drawn.
 
     >>> import jax
     >>> subsample_masks(jax.random.key(0), 3, 10, fraction=0.7).sum(axis=1).tolist()
@@ -68,10 +70,11 @@ def subsample_masks(
 
 @functools.partial(jax.jit, static_argnames=("num_resamples", "least"))
 def _masks(key, group: Int[Array, "n"], present, fraction, num_resamples: int, least: int):
-    # Each sample has its own key, by its place among those present: padding changes no draw.
+    # The key of a sample depends on its position among the samples that are not padding, so that
+    # padding does not change the draws.
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.cumsum(present))
     lots = jax.vmap(lambda key: jax.random.uniform(key, (num_resamples,)))(keys).T
-    # Sort by group, then by random number; absent samples form the last group.
+    # Sort by group, then by random number; padding forms the last group.
     group = jnp.where(present, group, jnp.iinfo(group.dtype).max)
     index = lax.broadcasted_iota(jnp.int32, lots.shape, 1)
     by = jnp.broadcast_to(group, lots.shape), jnp.where(present[None], lots, 2.0), index
@@ -92,11 +95,12 @@ def _masks(key, group: Int[Array, "n"], present, fraction, num_resamples: int, l
 class Stability(NamedTuple):
     """Stability of the k best features in B resamples.
 
-    `frequencies (d,)`: share of the resamples in which a feature is among the k best.
-    `mean_ranks (d,)`, `rank_deviations (d,)`: mean and standard deviation (B − 1 in its
-    denominator) of its rank, 1 for the largest score. `stability`: Nogueira's stability, with the
-    `variance` of the estimate and its confidence `interval (2,)`. `indices (B, k)`: the k best
-    features of each resample, best first.
+    - `frequencies (d,)`: share of the resamples in which a feature is among the k best.
+    - `mean_ranks (d,)`, `rank_deviations (d,)`: mean and standard deviation (B − 1 in its
+      denominator) of the rank of a feature; the largest score has rank 1.
+    - `stability`, `variance`, `interval (2,)`: Nogueira's stability, the variance of this estimate,
+      and its confidence interval.
+    - `indices (B, k)`: the k best features of each resample, best first.
     """
 
     frequencies: Float[Array, "d"]
@@ -121,40 +125,42 @@ def stability(
     confidence: Scalar = 0.95,
     chunk_size: int = 16,
 ) -> Stability:
-    """Stability of the features that a score selects, over random parts of the samples.
+    """Measure the stability of the features that a score selects from random parts of the samples.
 
-    The score is computed on B parts of the samples, drawn without replacement from every class. If
-    p_f is the share of resamples with feature f among the k best of d, Nogueira's stability is
+    The score is computed on B resamples, drawn without replacement from every class. Let p_f be the
+    share of the resamples in which feature f is among the k best of d features. Nogueira's
+    stability is
 
         Φ = 1 − (1/d) Σ_f B/(B − 1) p_f (1 − p_f) / (k/d (1 − k/d)).
 
-    It is 1 if the features are always the same, and about 0 if they are chosen at random.
+    Φ is 1 if the k best features are always the same, and about 0 if they are chosen at random.
 
     **Arguments**
 
     - `key`: a key of `jax.random`.
-    - `score`: static; `score(x, y, weights)` returns `(d,)`, larger is better, from the samples of
-      positive weight. Wrap other scores:
+    - `score`: static; `score(x, y, weights)` returns `(d,)`, larger is better, computed from the
+      samples of positive weight. Wrap scores that have other arguments:
       `lambda x, y, w: anova_score(x, y, num_classes=2, weights=w)`. Pass the same function in every
       call, not a new lambda, so that it is compiled once.
     - `x`: `(n, d)`.
-    - `y`: passed to the score. Integers or booleans `(n,)` are classes, each of which keeps its
-      share in every resample; other targets do not affect the draws.
+    - `y`: passed to the score. Integers or booleans `(n,)` are classes, and every resample keeps
+      the share of each class. Other targets do not affect the draws.
     - `num_resamples`: static, B ≥ 2.
     - `fraction`: fraction of each class, in (0, 1], as in `resample.subsample_masks`.
     - `num_features`: static, k < d.
-    - `weights`: `(n,)`, nonnegative sample weights, passed to the score for the samples of the
-      resample; a sample of weight 0 is ignored.
+    - `weights`: `(n,)`, nonnegative sample weights. The score receives the weights of the samples
+      in the resample, and 0 for all others. A sample of weight 0 is ignored.
     - `confidence`: confidence level of the interval, in (0, 1).
     - `chunk_size`: static, the number of resamples scored at a time.
 
     **Returns** `Stability`.
 
-    **Numerics** ties go to the lowest feature. If a score is NaN in any resample, all results are
-    NaN and indices are −1. The interval is asymptotic, for B independent resamples. It may exceed
-    1, and it holds only for these n samples.
+    **Numerics** ties go to the lowest feature index. If a score is NaN in any resample, all results
+    are NaN and all indices are −1. The interval is asymptotic and assumes B independent resamples.
+    It may exceed 1, and it is valid only for these n samples.
 
-    **Cost** B scores, `chunk_size` of them under `vmap`, and memory for B d numbers.
+    **Cost** is the cost of B scores, `chunk_size` of which run together under `vmap`, and memory
+    for B d numbers.
 
     **Reference** Nogueira, Sechidis and Brown, *On the stability of feature selection algorithms*,
     JMLR 18, 2018: definition 4, theorem 7, corollary 9.
@@ -186,7 +192,7 @@ def stability(
     w = jnp.ones(n, x.dtype)
     if weights is not None:
         w = _checks.weights(weights, "weights", n, x.dtype)
-    # Outside of `_stability`, so that the draws are compiled once for all scores.
+    # This call is outside of `_stability`, so that the draws are compiled once for all scores.
     masks = subsample_masks(key, num_resamples, n, fraction=fraction, groups=groups, mask=w)
     return _stability(function, x, y, w, masks, jnp.asarray(confidence, x.dtype), k, chunk)
 
@@ -196,7 +202,7 @@ def _stability(score: Static, x, y, w, masks, confidence, k: int, chunk: int) ->
     b, d = masks.shape[0], x.shape[1]
 
     def order(mask):
-        """Features from the best to the worst, and whether no score is NaN."""
+        """Return the features from best to worst, and whether no score is NaN."""
         scores = score.value(x, y, jnp.where(mask, w, 0))
         if jnp.shape(scores) != (d,):
             expected = f"a function that returns ({d},), one score a feature"
@@ -205,7 +211,7 @@ def _stability(score: Static, x, y, w, masks, confidence, k: int, chunk: int) ->
         return jnp.argsort(-scores, stable=True).astype(jnp.int32), ~jnp.any(jnp.isnan(scores))
 
     size = -(-b // chunk)
-    # The first resamples fill the last chunk, and are dropped.
+    # Copies of the first resamples fill the last chunk; their results are dropped.
     chunks = masks[jnp.arange(size * chunk) % b].reshape(size, chunk, -1)
     best, known = lax.map(jax.vmap(order), chunks)
     best = best.reshape(-1, d)[:b]
@@ -219,7 +225,7 @@ def rank_stability(
     indices: Int[Array, "b k"],
     confidence: Scalar = 0.95,
 ) -> Stability:
-    """`Stability` from the ranks and the selections of B resamples."""
+    """Compute `Stability` from the ranks and the selections of B resamples."""
     frequencies = jnp.mean(chosen, axis=0, dtype=ranks.dtype)
     means, deviations = jnp.mean(ranks, axis=0), jnp.std(ranks, axis=0, ddof=1)
     found = nogueira(chosen, confidence, ranks.dtype)
@@ -235,9 +241,10 @@ class SelectionStability(NamedTuple):
 
 
 def nogueira(z: Bool[Array, "m d"], confidence: Scalar, dtype) -> SelectionStability:
-    """Nogueira's stability (definition 4, theorem 7 and corollary 9) of m selections of d features.
+    """Compute Nogueira's stability of m selections of d features.
 
-    In the code p is the frequency of each feature, k_i the size of selection i, k its mean.
+    See definition 4, theorem 7 and corollary 9 of the paper. In the code, p is the frequency of
+    each feature, k_i is the size of selection i, and k is the mean size.
     """
     m, d = z.shape
     z = z.astype(dtype)

@@ -1,6 +1,6 @@
-"""The `jaxfs` command: reads a table, selects features, prints and draws them.
+"""The `jaxfs` command. It reads a table, selects features, and prints and plots the result.
 
-`jaxfs --help` lists the commands; `pip install 'jaxfs[cli,plot]'` installs the packages it needs.
+`jaxfs --help` lists the commands. `pip install 'jaxfs[cli,plot]'` installs the required packages.
 """
 
 import io
@@ -11,10 +11,10 @@ _NEEDED = {"typer", "rich", "click"}
 
 
 def main() -> None:
-    """Run the command line; exits with 0, 1, 2 or 130."""
+    """Run the command line, and exit with status 0, 1, 2 or 130."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal without the characters of a name shows their code points instead.
+            # If a terminal cannot show a character of a name, print its code point instead.
             stream.reconfigure(errors="backslashreplace")
     try:
         from jaxfs.cli._commands import app
@@ -25,5 +25,5 @@ def main() -> None:
         sys.exit(2)
     try:
         app(prog_name="jaxfs")
-    except KeyboardInterrupt:  # before or after the command itself, which handles its own
+    except KeyboardInterrupt:  # the command handles interrupts only while it runs
         sys.exit(130)

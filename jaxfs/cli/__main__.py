@@ -1,4 +1,4 @@
-"""Runs the command as `python -m jaxfs.cli`."""
+"""Run the command as `python -m jaxfs.cli`."""
 
 from jaxfs.cli import main
 

@@ -1,4 +1,4 @@
-"""The answer to a request: the target of the table, the fit, the features it selects."""
+"""The answer to a request: read the target of the table, fit the method, and select features."""
 
 import dataclasses
 import time
@@ -17,12 +17,12 @@ from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import METHODS, Method
 from jaxfs.resample import Stability, subsample_masks
 
-#: Methods whose answer depends on the units of the features. The others do not depend on them, or
-#: standardise the features themselves.
+#: Methods whose result depends on the units of the features. The other methods are independent of
+#: the units, or standardise the features themselves.
 _IN_UNITS = frozenset({"manifest", "combined", "gkl", "laplacian", "mcfs", "spec", "variance"})
-#: Ratio of the largest to the smallest range of a feature above which units are noted.
+#: Ratio of the largest to the smallest range of a feature above which a note mentions the units.
 _RANGES = 100.0
-#: Number of numeric classes above which the classes are noted.
+#: Number of numeric classes above which a note mentions the classes.
 _CLASSES = 20
 #: Fraction of every class in a resample.
 _FRACTION = 0.8
@@ -33,10 +33,12 @@ Labels = tuple[np.ndarray | None, dict[str, int], list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """The selected features: `order`, their columns in the table, best first; `scores (d,)`.
+    """The selected features, and information about the fit.
 
-    `parameters`: those of the estimator. `seconds`: duration of the fit. `notes`: warnings for the
-    user. `classes`: number of rows of each. `stability`: of the selection over resamples, if any.
+    `order`: columns of the selected features in the table, best first. `scores (d,)`: scores of all
+    features. `parameters`: parameters of the estimator. `seconds`: duration of the fit. `notes`:
+    warnings for the user. `classes`: number of rows of each class. `stability`: stability of the
+    selection over resamples, or `None`.
     """
 
     method: Method
@@ -78,9 +80,9 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
 
 
 def target_values(table: Table, targets: str, name: str) -> Labels:
-    """Return the target as the method `name` needs it, the rows of each class, and notes.
+    """Return the target for the method `name`, the number of rows of each class, and notes.
 
-    `targets`: "classes", which become codes 0, 1, …; "numbers"; or "none".
+    `targets` is "classes", "numbers" or "none". Classes become codes 0, 1, ….
     """
     target, column = table.target, quote(table.target_name)
     if targets == "none" or target is None:
@@ -103,7 +105,7 @@ def target_values(table: Table, targets: str, name: str) -> Labels:
 
 
 def is_continuous(target: np.ndarray) -> bool:
-    """Whether a target cannot be classes: it holds fractions, or values that hardly repeat."""
+    """Return whether a target cannot be class labels: it has fractions or mostly unique values."""
     fractions = target.dtype.kind == "f" and bool((target != np.round(target)).any())
     return fractions or 2 * len(np.unique(target)) > len(target)
 
@@ -114,8 +116,8 @@ def class_name(value: Any) -> str:
 
 
 def _note_units(values: np.ndarray, method: Method) -> list[str]:
-    """Return a note if a method compares features whose units differ."""
-    ranges = values.max(axis=0) / 2 - values.min(axis=0) / 2  # halves do not overflow
+    """Return a note if the method depends on units and the ranges of the features differ a lot."""
+    ranges = values.max(axis=0) / 2 - values.min(axis=0) / 2  # without / 2 this could overflow
     ranges = ranges[ranges > 0]
     if method.name not in _IN_UNITS or not ranges.size or ranges.max() / _RANGES < ranges.min():
         return []
@@ -141,7 +143,7 @@ def fit_estimator(
 
 def standardize_columns(values: np.ndarray) -> np.ndarray:
     """Return features with mean 0 and standard deviation 1; constant features become 0."""
-    # Exact scaling by powers of two first: the squares of 1e300 would overflow.
+    # First scale by powers of two, which is exact. Squares of large values would overflow.
     scaled = np.ldexp(values, -np.frexp(np.abs(values).max(axis=0))[1])
     constant = (values == values[0]).all(axis=0)
     deviation = np.where(constant, 1.0, scaled.std(axis=0))

@@ -32,7 +32,7 @@ def digits() -> Table:
 
 
 def draw_digits(path: Path, data: Table, answer: Answer) -> None:
-    """Draw both mean digits, and the score of each pixel with the ranks of the best."""
+    """Draw the mean of each digit, and the scores of the pixels with the ranks of the best ones."""
     figure = _figures.matplotlib("figure").Figure(figsize=(12, 4), layout="constrained")
     *means, scores = figure.subplots(1, 3)
     for axes, digit in zip(means, DIGITS, strict=True):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Accepted file name endings of tables, pictures and reports.
 TABLES, PICTURES, PAGES = (".csv", ".tsv"), (".png", ".svg", ".pdf", ".jpg"), (".html", ".htm")
-#: First characters of a formula, in half and full width.
+#: First characters of a spreadsheet formula, in half-width and full-width form.
 _FORMULA = tuple("=+-@＝＋－＠")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
 #: Maximum number of features printed.
@@ -48,7 +48,7 @@ def print_grid(
         grid.add_column(heading, justify="left" if heading in left else "right", overflow="fold")
     for row in rows:
         grid.add_row(*map(Text, row))
-    # A pipe has no width: a wide one keeps every row on one line.
+    # A pipe has no width. A width of 200 keeps every row on one line.
     Console(width=None if sys.stdout.isatty() else 200).print(grid)
 
 
@@ -108,7 +108,7 @@ def print_method(method: Method) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print JSON to stdout."""
-    # ASCII in any terminal: `backslashreplace` would escape other characters a second time.
+    # JSON is written in ASCII, because `backslashreplace` would escape other characters again.
     print(json.dumps(_plain(content), ensure_ascii=True, allow_nan=False, indent=2))
 
 
@@ -126,9 +126,9 @@ def _plain(value: Any) -> Any:
 
 
 def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
-    """Return the answer for programs. Infinite scores are the strings `inf` and `-inf`.
+    """Return the content of the JSON output. Infinite scores are the strings `inf` and `-inf`.
 
-    `column` counts the columns of the file from 1, as --target and --drop do.
+    `column` is the position of a feature in the file, from 1, as in --target and --drop.
     """
     columns = table.positions or range(1, len(table.names) + 1)
     stability = answer.stability
@@ -152,7 +152,7 @@ def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
 
 
 def method_json(method: Method) -> dict[str, Any]:
-    """Return a method for programs: its target, its summary, its options with their defaults."""
+    """Return a method for the JSON output: its target, summary, options and their defaults."""
     hidden = {"n_features_to_select", "verbose", *getattr(method.estimator, "keywords", {})}
     found = parameters(make_estimator(Request(method.name)))
     options = {n: _plain(v) for n, v in found.items() if n.rpartition("__")[2] not in hidden}
@@ -163,9 +163,9 @@ def method_json(method: Method) -> dict[str, Any]:
 def check_outputs(
     *outputs: tuple[str, Path | None, tuple[str, ...]], force: bool, source: Path | None = None
 ) -> None:
-    """Refuse, before the work, outputs that could not be written after it.
+    """Raise `Refusal` for outputs that cannot be written, before the computation starts.
 
-    Each output is an option, its path and the endings that it accepts; `source` is the input.
+    Each output is an option, its path and its accepted endings. `source` is the input file.
     """
     taken = [] if source is None else [source.resolve()]
     for option, path, endings in outputs:
@@ -185,7 +185,7 @@ def check_outputs(
 
 
 def _same(a: Path, b: Path) -> bool:
-    """Whether two paths are one file, also by links or on a case-insensitive file system."""
+    """Return whether two paths are the same file, also through links or names of different case."""
     return a == b or (a.exists() and b.exists() and a.samefile(b))
 
 
@@ -196,14 +196,14 @@ def _check_absent(path: Path, force: bool) -> None:
 
 @contextlib.contextmanager
 def staged(*, force: bool) -> Iterator[Callable[[Path], Path]]:
-    """Write several files, all of them or none.
+    """Write several files atomically: either all files or none.
 
         with staged(force=False) as temporary:
             temporary(path).write_text(…)
 
-    Gives a function from a final path to a temporary path in the same folder. At the end all files
-    get their final names. After an exception, including Ctrl-C, no temporary file is left and
-    existing files are unchanged.
+    The context manager yields a function that returns a temporary path in the same folder for a
+    final path. At the end all files get their final names. After an exception, including Ctrl-C, no
+    temporary file is left and existing files are unchanged.
     """
     final = Path()
 
@@ -221,12 +221,12 @@ def staged(*, force: bool) -> Iterator[Callable[[Path], Path]]:
             _check_absent(final, force)
         for part, final in pending.items():
             if not force:
-                with contextlib.suppress(OSError):  # on file systems without links
-                    os.link(part, final)  # unlike a rename, fails if the file exists by now
+                with contextlib.suppress(OSError):  # some file systems have no links
+                    os.link(part, final)  # fails if the file exists now; a rename would replace it
                     continue
                 _check_absent(final, force)
             part.replace(final)
-    except OSError as error:  # which often has no file name
+    except OSError as error:  # the error often has no file name
         reason = error.strerror or error
         raise Refusal(f"'{printable(final, 500)}' cannot be written: {reason}") from error
     finally:
@@ -237,9 +237,10 @@ def staged(*, force: bool) -> Iterator[Callable[[Path], Path]]:
 
 
 def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool = False) -> None:
-    """Write the row names, the selected features from the best on, and the target; numbers exactly.
+    """Write the row names, the selected features (best first) and the target to a table.
 
-    Text that a spreadsheet would run as a formula gets an apostrophe in front, unless `raw`.
+    Numbers are written without rounding. Text that a spreadsheet would run as a formula gets an
+    apostrophe in front, unless `raw` is true.
     """
     text = str if raw else _inert
     columns = [[text(table.names[j]), *map(repr, table.values[:, j].tolist())] for j in order]
@@ -256,6 +257,6 @@ def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool 
 
 
 def _inert(cell: str) -> str:
-    """Return text that a spreadsheet shows and does not run; numbers stay unchanged."""
+    """Return text that a spreadsheet does not run as a formula; numbers are unchanged."""
     runs = cell.startswith(_FORMULA) or (cell[:1] < " " and cell != "")
     return f"'{cell}" if runs and not _NUMBER.fullmatch(cell) else cell

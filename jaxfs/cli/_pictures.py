@@ -26,7 +26,7 @@ def require_packages(*, page: bool) -> None:
 
 
 def finite(scores: np.ndarray) -> np.ndarray:
-    """Return scores that can be drawn: infinite ones become the largest or smallest finite one."""
+    """Return finite scores: infinite scores become the largest or smallest finite score."""
     known = scores[np.isfinite(scores)]
     if not known.size:
         return np.ones_like(scores)

@@ -11,7 +11,7 @@ from jaxfs._checks import listed, variant
 from jaxfs.cli.tables._columns import Refusal, quote
 from jaxfs.estimators import METHODS, Method
 
-#: Types of options, as error messages call them.
+#: Names of the types of options in error messages.
 _TYPES = {
     bool: "true or false",
     int: "a whole number",
@@ -19,12 +19,12 @@ _TYPES = {
     str: "a word",
     type(None): "none",
 }
-#: Words that an option may use for Python's constants, in lower case.
+#: Python constants that the value of an option may name, in lower case.
 _CONSTANTS = {"true": True, "false": False, "none": None}
 
 
 class Request(NamedTuple):
-    """A method with its options, and how many features to select."""
+    """A method with its options, and the number of features to select."""
 
     method: str
     k: int | float | str = "auto"
@@ -58,7 +58,7 @@ def parse_number(text: str) -> int | float | str:
 
 
 def check_request(request: Request, target: str | None) -> None:
-    """Refuse, before the table is read, a request that no table could satisfy."""
+    """Raise `Refusal`, before the table is read, for a request that is invalid for every table."""
     method = find_method(request.method)
     make_estimator(request)
     if method.supervised and target is None:
@@ -66,15 +66,15 @@ def check_request(request: Request, target: str | None) -> None:
 
 
 def make_estimator(request: Request) -> Any:
-    """Return the estimator of a request; unknown options and wrong types are refused by name."""
+    """Return the estimator of a request; raise `Refusal` for unknown options and wrong types."""
     method = find_method(request.method)
     estimator = method.estimator()
     if getattr(estimator, "estimators", ()) is None:
-        # The default members of a combination become parameters, so that options reach them.
+        # Set the default estimators as a parameter, so that the user can set their options.
         estimator.set_params(estimators=estimator._members())
     options = {} if request.solver is None else {"solver": request.solver}
     options |= dict(map(_parse_option, request.options))
-    for name in options.keys() & estimator._variants.keys():  # they decide which options there are
+    for name in options.keys() & estimator._variants.keys():  # a variant defines further options
         _check_type(estimator, name, options[name])
         estimator.set_params(**{name: options.pop(name)})
     given: dict[str, Any] = {"n_features_to_select": request.k, "verbose": request.verbose}
@@ -99,7 +99,7 @@ def make_estimator(request: Request) -> Any:
 
 
 def _check_type(estimator: Any, name: str, value: Any) -> None:
-    """Refuse a value of another type than the estimator declares."""
+    """Raise `Refusal` for a value whose type is not the one that the estimator declares."""
     inside, _, own = name.rpartition("__")
     owner = estimator.get_params()[inside] if inside else estimator
     if inside in estimator._variants:
@@ -113,7 +113,7 @@ def _check_type(estimator: Any, name: str, value: Any) -> None:
 
 
 def parameters(estimator: Any) -> dict[str, Any]:
-    """Return the parameters that are values, including those of nested estimators."""
+    """Return the parameters that are plain values, also from nested estimators."""
     return {
         name: value
         for name, value in estimator.get_params().items()
@@ -122,7 +122,10 @@ def parameters(estimator: Any) -> dict[str, Any]:
 
 
 def _parse_option(text: str) -> tuple[str, Any]:
-    """Return name and value of `name=value`: a Python literal, true, false or none, or a word."""
+    """Return the name and the value of a text `name=value`.
+
+    The value is a Python literal, true, false or none, or a word.
+    """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name:
         raise Refusal(f"an option must have the form name=value, got {quote(text)}")

@@ -1,4 +1,4 @@
-"""Scores of many data sets over the devices of a mesh, and padding of unequal data sets."""
+"""Scores of many data sets on the devices of a mesh, and padding of unequal data sets."""
 
 import functools
 import itertools
@@ -18,7 +18,7 @@ from jaxfs.distributed._mesh import check_axes, placed, replicated
 
 _Result = TypeVar("_Result")
 
-#: Maximum number of sizes at which a group of data sets may end.
+#: Maximum number of sizes that the grouping considers as the end of a group of data sets.
 _MOST_SIZES = 256
 
 # ---- Many data sets over a mesh -----------------------------------------------------------------
@@ -32,25 +32,26 @@ def map_datasets(
     batch_size: int = 64,
     replicate: bool = False,
 ) -> Callable[..., _Result]:
-    """A function that applies `score` to every data set of a batch, on the devices of a mesh.
+    """Return a function that applies `score` to many data sets, on the devices of a mesh.
 
     **Arguments**
 
-    - `score`: a pure function of the arrays of one data set, with results of one shape.
-    - `mesh`: the devices, which get equal numbers of data sets.
+    - `score`: a pure function of the arrays of one data set. Its results have the same shape for
+      every data set.
+    - `mesh`: a mesh of devices. All devices get the same number of data sets.
     - `axis`: the mesh axis, or axes, over which the data sets are sharded; by default all.
     - `batch_size`: the maximum number of data sets that a device computes together (`vmap`). Larger
-      batches need more memory, and on a CPU are hardly faster. On a CPU use 1 for a `score` outside
-      jaxfs that calls `jax.numpy.linalg`: batches on several devices can then wait for each other
-      forever.
+      batches need more memory, and are hardly faster on a CPU. On a CPU, use 1 if `score` is not
+      from jaxfs and calls `jax.numpy.linalg`: with larger batches, several devices can wait for
+      each other forever.
     - `replicate`: whether every device gets all results, so that `numpy.asarray` works on every
-      host. Otherwise they stay where they were computed, if the number of data sets is a multiple
-      of the devices.
+      host. Otherwise each result stays on its device, if the number of data sets is a multiple of
+      the number of devices.
 
-    **Returns** a function. Its arguments are those of `score` with a first axis over the data sets,
-    or lists of arrays of one shape. Its results have the same first axis. Any number of data sets
-    is possible: the batch is filled up with copies of the last one. It compiles once for each
-    shape.
+    **Returns** a function with the arguments of `score`. Each argument has an additional first axis
+    over the data sets, or is a list of arrays of one shape. The results have the same first axis.
+    Any number of data sets is possible: copies of the last data set fill up the batch. The function
+    is compiled once for each shape.
 
     `bucket` prepares data sets of different sizes.
 
@@ -70,7 +71,7 @@ def map_datasets(
         each = arrays[0].shape[0]
         batches = math.ceil(each / batch_size)
         size = math.ceil(each / batches)
-        # A last batch of another size would be compiled separately.
+        # A smaller last batch would be compiled separately.
         arrays = tuple(_repeat_last(a, batches * size) for a in arrays)
         out = lax.map(lambda a: score(*a), arrays, batch_size=size)
         return jax.tree.map(lambda a: a[:each], out)
@@ -100,7 +101,7 @@ def map_datasets(
 
 
 def _batch(a: Any, place: int) -> Any:
-    """An array with the data sets on its first axis; a list is stacked."""
+    """Return an array with the data sets on its first axis; a list of arrays is stacked."""
     name = f"argument {place}"
     if isinstance(a, (list, tuple)):
         shapes = {np.shape(one) for one in a}
@@ -120,7 +121,7 @@ def _batch(a: Any, place: int) -> Any:
 
 
 def _repeat_last(a: Any, number: int) -> Any:
-    """`a` with copies of its last entry up to `number` entries."""
+    """Extend `a` to `number` entries with copies of its last entry."""
     more = number - len(a)
     if not more:
         return a
@@ -135,8 +136,9 @@ class Bucket(NamedTuple):
     """Data sets padded to one shape.
 
     - `arrays`: the arrays of the data sets, stacked along a new first axis; padded rows are zero.
-    - `weights`: `(data sets, rows)`, 1 for samples and 0 for padding; two of them for `(x1, x2)`.
-    - `places`: `(data sets,)`, their positions in the collection.
+    - `weights`: a tuple of one array `(data sets, rows)`, with 1 for samples and 0 for padding; for
+      data sets `(x1, x2)`, a tuple of two arrays.
+    - `places`: `(data sets,)`, the positions of the data sets in the collection.
     """
 
     arrays: tuple[np.ndarray, ...]
@@ -145,18 +147,18 @@ class Bucket(NamedTuple):
 
 
 def bucket(datasets: Iterable[Any], *, num_shapes: int = 4) -> list[Bucket]:
-    """A ragged collection of data sets as a few padded batches; padding has weight zero.
+    """Pad data sets with different numbers of samples into a few batches; padding has weight zero.
 
     **Arguments**
 
     - `datasets`: each is `(x1, x2)`, the samples of two classes; `(x, y)`, samples and labels or
       targets; or `x` alone. Matrices are `(n, d)`, with any n.
-    - `num_shapes`: the maximum number of different numbers of rows for each number of features.
-      They are chosen for the least padding. Features are never padded.
+    - `num_shapes`: the maximum number of different shapes among data sets with the same number of
+      features. The shapes are chosen for the least padding. Features are never padded.
 
-    **Returns** buckets for `map_datasets`. Its score is called with the arrays and then the
-    weights: `score(x1, x2, weights1, weights2)`, `score(x, y, weights)` or `score(x, weights)`.
-    `unbucket` restores the order of the results.
+    **Returns** buckets for `map_datasets`. The score receives the arrays and then the weights:
+    `score(x1, x2, weights1, weights2)`, `score(x, y, weights)` or `score(x, weights)`. `unbucket`
+    restores the order of the results.
 
     >>> import jax, jaxfs, numpy as np
     >>> rng = np.random.default_rng(0)
@@ -180,7 +182,7 @@ def bucket(datasets: Iterable[Any], *, num_shapes: int = 4) -> list[Bucket]:
     if len(kinds) > 1:
         seen = " and ".join(f"({kind})" for kind in sorted(kinds))
         raise _checks.fail("datasets", "of one kind and dtype", seen)
-    # Labels have the rows of their samples.
+    # Labels have as many rows as their samples, so only matrices are counted.
     sizes = np.array([[len(a) for a in one if a.ndim == 2] for one in sets])
     features = np.array([one[0].shape[1] for one in sets])
     out = []
@@ -206,7 +208,7 @@ def _bucket_of(sets: list[tuple[np.ndarray, ...]], sizes: np.ndarray, places: np
 
 
 def unbucket(buckets: Sequence[Bucket], answers: Sequence[Any]) -> list[Any]:
-    """The results of each data set, in the order of the collection, as NumPy arrays."""
+    """Return the result of each data set as NumPy arrays, in the order of the collection."""
     if len(buckets) != len(answers):
         raise _checks.fail("answers", f"one for each of {len(buckets)} buckets", len(answers))
     out: list[Any] = [None] * sum(len(b.places) for b in buckets)
@@ -234,12 +236,12 @@ def _dataset(one: Any, place: int) -> tuple[np.ndarray, ...]:
 
 
 def _shape_groups(sizes: np.ndarray, number: int) -> Iterator[np.ndarray]:
-    """At most `number` groups of data sets that share a shape, with the least padding in total.
+    """Yield at most `number` groups of data sets to pad to one shape, with the least total padding.
 
-    `sizes` `(data sets, arrays)` are numbers of rows. Each array of a group is padded to the
-    largest. The data sets are sorted by their total rows, and groups are runs of neighbours, which
-    is optimal for one array and nearly so for two. Dynamic programming over the ends of the runs
-    finds the best ones.
+    `sizes` `(data sets, arrays)` are numbers of rows. The arrays of a group are padded to the
+    largest array. The data sets are sorted by their total number of rows, and each group is a run
+    of neighbours in this order. Such groups are optimal for one array per data set, and nearly
+    optimal for two. Dynamic programming finds the best ends of the runs.
     """
     order = np.lexsort((*sizes.T, sizes.sum(axis=1)))
     ordered = sizes[order]
@@ -263,7 +265,10 @@ def _shape_groups(sizes: np.ndarray, number: int) -> Iterator[np.ndarray]:
 
 
 def _padded_rows(ordered: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The rows of each run of data sets, padded to its largest."""
+    """Return the number of rows of each run of data sets after padding to the largest data set.
+
+    Entry [i, j] belongs to the run from `ends[i]` to `ends[j]`.
+    """
     runs = np.array([ordered[a:b].max(axis=0) for a, b in itertools.pairwise(ends)])
     out = np.full((len(ends), len(ends)), np.inf)
     for i in range(len(runs)):

@@ -15,7 +15,7 @@ from jaxfs import _checks
 
 
 def check_axes(mesh: Mesh, axis: Any, *, single: bool = False) -> tuple[str, ...]:
-    """The names of the mesh axes; `None` stands for all, unless a `single` axis is needed."""
+    """Return the names of mesh axes; `None` stands for all axes, unless `single` is true."""
     if not isinstance(mesh, Mesh):
         raise _checks.fail("mesh", "a mesh, as of jax.make_mesh", type(mesh).__name__)
     if single and not isinstance(axis, str):
@@ -31,7 +31,7 @@ def check_axes(mesh: Mesh, axis: Any, *, single: bool = False) -> tuple[str, ...
 
 
 def placed(a: Any, mesh: Mesh, *spec: Any) -> Array:
-    """`a` on the mesh, sharded as `PartitionSpec(*spec)`."""
+    """Put `a` on the mesh, sharded as `PartitionSpec(*spec)`."""
     sharding = NamedSharding(mesh, P(*spec))
     if sharding.is_fully_addressable or (isinstance(a, jax.Array) and _checks.is_traced(a)):
         return jax.device_put(a, sharding)
@@ -39,12 +39,12 @@ def placed(a: Any, mesh: Mesh, *spec: Any) -> Array:
         data = placed(np.asarray(jax.random.key_data(a)), mesh, *spec)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(a))
     a = np.asarray(a)
-    # `device_put` would send the whole array to all hosts to compare it.
+    # `device_put` would send the whole array to all hosts, to check that their arrays are equal.
     return jax.make_array_from_callback(a.shape, sharding, lambda part: a[part])
 
 
 def placed_evenly(a: Any, dimension: int, mesh: Mesh, axis: str) -> Array:
-    """`a` sharded along one dimension, padded with zeros to a multiple of the devices."""
+    """Shard `a` along one dimension, padded with zeros to a multiple of the number of devices."""
     more = -a.shape[dimension] % mesh.shape[axis]
     if more:
         widths = [(0, more if i == dimension else 0) for i in range(a.ndim)]
@@ -54,7 +54,7 @@ def placed_evenly(a: Any, dimension: int, mesh: Mesh, axis: str) -> Array:
 
 
 def replicated(a: Array, mesh: Mesh) -> Array:
-    """`a` on all devices, inside `jit`, for meshes with explicit and with automatic axes."""
+    """Replicate `a` on all devices, inside `jit`, for a mesh with explicit or automatic axes."""
     sharding = NamedSharding(mesh, P())
     if AxisType.Explicit in mesh.axis_types:
         return jax.reshard(a, sharding)
@@ -62,7 +62,7 @@ def replicated(a: Array, mesh: Mesh) -> Array:
 
 
 def on_host() -> contextlib.AbstractContextManager[Any]:
-    """A context in which new arrays stay on the host, not on the first device of the mesh."""
+    """Return a context in which new arrays are on the host, not on the first device of the mesh."""
     try:
         return jax.default_device(jax.local_devices(backend="cpu")[0])
     except RuntimeError:  # there is no CPU backend

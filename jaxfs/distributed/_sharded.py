@@ -34,24 +34,24 @@ def sharded_manifest_score(
     weights1: ArrayLike | None = None,
     weights2: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
-    """`manifest_lowrank_score` with the features sharded over an axis of a mesh.
+    """Compute `manifest_lowrank_score` with the features sharded over an axis of a mesh.
 
-    Each device has d / devices features, with their rows of the kernels and of the factors. The
-    devices exchange the landmarks, matrices of the size of the rank, and, for `refine`, the
-    factors, which travel from device to device. No device holds all features, unless the bandwidth
-    rule uses all of them or all are landmarks.
+    Each device holds d / devices features, and their rows of the kernels and of the factors. The
+    devices exchange the landmarks and matrices of the size of the rank. With `refine` they also
+    pass the factors from device to device. No device holds all features, unless the bandwidth rule
+    uses all features or all features are landmarks.
 
-    **Arguments** those of `manifest_lowrank_score`, and `mesh` and `axis`. `x1`, `x2`: `(n, d)`,
-    global arrays sharded over their second axis, or arrays that every process has.
+    **Arguments** are the same as in `manifest_lowrank_score`, and `mesh` and `axis`. `x1` and `x2`
+    `(n, d)` are global arrays sharded over their second axis, or arrays that every process has.
 
-    **Returns** `(d,)`, sharded over `axis` where the devices divide d; the scores of
-    `manifest_lowrank_score` with the same key, to rounding.
+    **Returns** `(d,)`, the scores of `manifest_lowrank_score` with the same key, up to rounding.
+    They are sharded over `axis` if the number of devices divides d, and otherwise replicated.
 
-    **Derivatives** are those of `manifest_lowrank_score`.
+    **Derivatives** are the same as for `manifest_lowrank_score`.
 
-    **Cost** that of `manifest_lowrank_score` divided by the number of devices, except for matrices
-    of the size of the landmarks, and of (devices · 2 `rank`) × 2 `rank`, which every device
-    decomposes.
+    **Cost** is the cost of `manifest_lowrank_score` divided by the number of devices. In addition,
+    every device decomposes matrices of the size of the landmarks and of size
+    (devices · 2 `rank`) × 2 `rank`.
     """
     check_axes(mesh, axis, single=True)
     with on_host():
@@ -94,16 +94,18 @@ def sharded_gc_select(
     weights: ArrayLike | None = None,
     key: Array | None = None,
 ) -> Selection:
-    """`gc_select` with the samples sharded over an axis of a mesh: one sum over devices per step.
+    """Run `gc_select` with the samples sharded over a mesh axis; each step sums over the devices.
 
-    **Arguments** those of `gc_select`, and `mesh` and `axis`. `x` `(n, d)`, `y` and `weights`
-    `(n,)`: global arrays sharded over their first axis, or arrays that every process has.
+    **Arguments** are the same as in `gc_select`, and `mesh` and `axis`. `x` `(n, d)`, `y` `(n,)`
+    and `weights` `(n,)` are global arrays sharded over their first axis, or arrays that every
+    process has.
 
-    **Returns** the `Selection` of `gc_select`, to rounding, on every device. The values of arrays
-    that are partly on other hosts cannot be checked, so that these behave as under `jit`.
+    **Returns** the `Selection` of `gc_select`, up to rounding, on every device. If parts of an
+    array are on other hosts, its values cannot be checked; invalid values then give the same
+    results as under `jit`.
 
-    **Cost** that of `gc_select` for the samples of one device, and the exchange of `(C, d)` numbers
-    for each feature chosen.
+    **Cost** is the cost of `gc_select` for the samples of one device, and the exchange of `(C, d)`
+    numbers for each chosen feature.
     """
     check_axes(mesh, axis, single=True)
     check_fallback(fallback, key)

@@ -1,7 +1,7 @@
-"""Arrays that estimators take, pass to the core, and return.
+"""Conversion of the arrays that estimators receive, pass to the core, and return.
 
-Callers pass arrays of any library, or frames. `PaddedData` holds the checked data in the form that
-the core takes. `Namespace` brings results back to the library and device of the caller.
+Callers pass data frames, or arrays of any library. `PaddedData` holds the checked data in the form
+that the core expects. `Namespace` converts results to the library and device of the caller.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from jaxfs._checks import listed
 
 #: Libraries whose arrays have no `__array_namespace__`.
 _WITHOUT_NAMESPACE = ("torch", "cupy")
-#: Number of samples from which computing takes longer than compiling, so that none are padded.
+#: Number of samples from which data are not padded: computing then takes longer than compiling.
 _LARGE = 4096
 
 
@@ -35,22 +35,22 @@ class Namespace(NamedTuple):
     device: Any
 
     def asarray(self, values: np.ndarray) -> Any:
-        """A NumPy array in this library, on this device, in its own dtype."""
-        # Without x64 JAX would narrow 64 bits to 32.
+        """Return a NumPy array as an array of this library, on this device, with the same dtype."""
+        # Without x64, JAX would narrow 64-bit dtypes to 32 bits.
         wide = self.xp.__name__.startswith("jax")
         with jax.enable_x64(True) if wide else contextlib.nullcontext():
-            # A copy, because PyTorch would share memory that must not be written.
+            # Copy the values: PyTorch would share their memory, which may be read-only.
             return self.xp.asarray(np.array(values), device=self.device)
 
     def columns(self, x: Any, indices: np.ndarray) -> Any:
-        """Some columns of an array of this library."""
+        """Return the columns `indices` of an array of this library."""
         if self.xp.__name__ == "torch":
             return self.xp.index_select(x, 1, self.asarray(indices))
         return self.xp.take(x, self.asarray(indices), axis=1)
 
 
 def namespace(x: Any) -> Namespace | None:
-    """The library and device of an array; `None` for NumPy arrays, lists and frames."""
+    """Return the library and device of an array; `None` for NumPy arrays, lists and frames."""
     library = type(x).__module__.split(".")[0]
     if library in _WITHOUT_NAMESPACE:
         return Namespace(sys.modules[library], x.device)
@@ -63,7 +63,7 @@ def namespace(x: Any) -> Namespace | None:
 
 
 def to_numpy(x: Any) -> Any:
-    """An array of any library and device as a NumPy array; lists and frames as they are."""
+    """Return an array of any library as a NumPy array; lists and frames are returned unchanged."""
     if namespace(x) is None:
         return x
     if hasattr(x, "detach"):
@@ -74,7 +74,7 @@ def to_numpy(x: Any) -> Any:
         out = np.from_dlpack(x)
     except (AttributeError, BufferError, RuntimeError, TypeError):  # another device or dtype
         out = np.asarray(x)
-    # NumPy has no kind for half-precision extension types.
+    # Half-precision extension types such as bfloat16 have kind "V" in NumPy.
     return out.astype(np.float32) if out.dtype.kind == "V" else out
 
 
@@ -82,7 +82,7 @@ def to_numpy(x: Any) -> Any:
 
 
 def check_columns(x: Any) -> None:
-    """Refuse columns of a frame that are not numeric, by name."""
+    """Raise `ValueError` with the names of the columns of a frame that are not numeric."""
     if not nw.dependencies.is_into_dataframe(x):
         return
     try:
@@ -110,11 +110,12 @@ def _holds_numbers(column: np.ndarray) -> bool:
 
 
 def check_finite(x: np.ndarray, names: np.ndarray | None, estimator: str) -> None:
-    """Refuse NaN and infinity, by the names of their columns and how many each holds."""
+    """Raise `ValueError` with the numbers of NaN and infinite values in each column, by name."""
     if x.dtype.kind != "f":
         return
     with np.errstate(all="ignore"):
-        # A sum that is finite has only finite terms; finite terms may overflow, so look again.
+        # If the sum is finite, all values are. The sum of finite values can overflow, so otherwise
+        # the values are counted.
         if np.isfinite(np.sum(x, dtype=np.float64)):
             return
     counts = {"NaN": np.isnan(x).sum(axis=0), "infinite": np.isinf(x).sum(axis=0)}
@@ -132,7 +133,7 @@ def check_finite(x: np.ndarray, names: np.ndarray | None, estimator: str) -> Non
 
 
 def column_name(names: np.ndarray | None, j: int) -> str:
-    """The name of a column in a message."""
+    """Return the name of column j for a message."""
     return f"column {j}" if names is None else repr(str(names[j]))
 
 
@@ -143,12 +144,13 @@ def column_name(names: np.ndarray | None, j: int) -> str:
 class PaddedData:
     """Samples `values (n, d)` and, for supervised methods, a target `(n,)`; padded for the core.
 
-    The target holds class codes 0 … `num_classes` − 1, or numbers, and then `num_classes` is 0.
+    The target holds class codes 0 … `num_classes` − 1. For a numeric target, `num_classes` is 0.
 
-    The folds of a cross-validation differ by a sample or two, and every new shape is compiled
-    anew. Samples are therefore padded to a few sizes; the padding has weight 0 and no influence.
-    With `pad_features`, fewer than 64 features are padded by zeros to a multiple of 8; this is only
-    for methods in which constant features do not change the results of the others.
+    The folds of a cross-validation differ by one or two samples, and JAX compiles each new shape
+    again. Samples are therefore padded to a few sizes. Padded rows have weight 0 and do not change
+    the results. With `pad_features`, fewer than 64 features are padded with zero columns to a
+    multiple of 8. Use it only for methods in which constant features do not change the results of
+    the other features.
     """
 
     values: np.ndarray
@@ -174,14 +176,14 @@ class PaddedData:
         return _padded(np.ones(self.num_samples, self.values.dtype))
 
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """`function` of the samples, the target if there is one, and the weights."""
+        """Call `function` with the samples, the target if there is one, and the weights."""
         data = (self.x,) if self.target is None else (self.x, _padded(self.target))
         if self.num_classes:
             options["num_classes"] = self.num_classes
         return function(*data, *arguments, weights=self.weights, **options)
 
     def neighbors(self, wanted: int, name: str) -> int:
-        """`wanted` neighbours of each sample, in every class, or as many as there are."""
+        """Return the number of neighbours: `wanted`, or fewer if the smallest class has fewer."""
         wanted = _checks.integer(wanted, "n_neighbors", low=1)
         least = self.num_samples
         if self.num_classes:
@@ -191,7 +193,7 @@ class PaddedData:
         return min(wanted, least - 1)
 
     def against_rest(self, code: int) -> dict[str, Any]:
-        """Samples `x1` of a class and `x2` of all others, and their `weights1` and `weights2`."""
+        """Return samples `x1` of one class, `x2` of all others, and `weights1` and `weights2`."""
         found = {}
         for number, rows in ((1, self.target == code), (2, self.target != code)):
             values = self.values[rows]
@@ -201,9 +203,10 @@ class PaddedData:
 
 
 def padded_size(n: int) -> int:
-    """Number of rows that n samples are padded to.
+    """Return the number of rows to which n samples are padded.
 
-    Up to 128 the next power of two, at least 32; then at most an eighth above n.
+    For n ≤ 128 it is the next power of two, at least 32. For larger n it exceeds n by at most an
+    eighth. From 4096 samples there is no padding.
 
     >>> [padded_size(n) for n in (5, 80, 150, 455, 456, 5000)]
     [32, 128, 160, 480, 480, 5000]
@@ -223,5 +226,5 @@ def _padded(values: np.ndarray) -> Array:
 
 
 def random_key(random_state: int | np.random.RandomState | None) -> Array:
-    """A JAX key from scikit-learn's `random_state`."""
+    """Return a JAX key made from scikit-learn's `random_state`."""
     return jax.random.key(int(check_random_state(random_state).randint(2**31 - 1)))

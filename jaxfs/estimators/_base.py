@@ -1,8 +1,9 @@
-"""The base classes of the estimators: reading data, choosing the number of features, results.
+"""Base classes of the estimators: they read data, choose the number of features and set results.
 
-An estimator is a dataclass of its parameters. It names a function of the core in `_function`, which
-gets the parameters that the class adds as options. A class overrides `_options` where an option
-depends on the data, and `_score` or `_select` where one call of the function is not enough.
+An estimator is a dataclass of its parameters. Its attribute `_function` is a function of the core.
+The parameters that the class adds to `Selector` are passed to this function as options. A class
+overrides `_options` if an option depends on the data, and `_score` or `_select` if one call of the
+function is not enough.
 """
 
 import contextlib
@@ -37,7 +38,7 @@ _SHARE = 0.85
 
 
 class FitMemory(NamedTuple):
-    """Estimated memory of a fit in bytes."""
+    """Estimated memory of a fit, in bytes."""
 
     bytes: float
 
@@ -47,7 +48,7 @@ class FitMemory(NamedTuple):
 
 @dataclass_transform(kw_only_default=True)
 def estimator(cls: type[_T]) -> type[_T]:
-    """A dataclass of keyword parameters that keeps scikit-learn's representation and identity."""
+    """Make a dataclass with keyword-only parameters; keep scikit-learn's `repr` and `==`."""
     return dataclasses.dataclass(eq=False, repr=False, kw_only=True)(cls)
 
 
@@ -57,30 +58,32 @@ class Selector(SelectorMixin, BaseEstimator):
 
     **Parameters**
 
-    - `n_features_to_select`: number of features to select. An integer; a fraction in (0, 1] of the
-      features, rounded, at least one; or `"auto"`. For methods that score every feature, `"auto"`
-      splits the scores into the two groups of least variance within the groups (two means in one
-      dimension, exactly) and keeps the upper group. Greedy methods, which choose features
-      sequentially, select ⌈√d⌉, at most 50. `CFS` and `FCBF` decide when to stop, and may select
-      fewer features than this number.
-    - `dtype`: `None` computes float32 data in float32 and all other data in float64, whether or not
-      JAX is set to x64. `"float32"` (faster, half the memory) or `"float64"` sets the dtype.
-    - `verbose`: whether to print the memory that the fit needs, and to show a progress bar where
-      the fit has several steps.
+    - `n_features_to_select`: number of features to select. It is an integer, a fraction in (0, 1]
+      of the features (rounded, at least one feature), or `"auto"`. For methods that score every
+      feature, `"auto"` splits the scores into two groups and selects the upper group. The split has
+      the least variance within the groups (exact 2-means in one dimension). For greedy methods,
+      which choose features sequentially, `"auto"` selects ⌈√d⌉ features, at most 50. `CFS` and
+      `FCBF` decide when to stop, and may select fewer features than this number.
+    - `dtype`: `None` computes float32 data in float32 and all other data in float64, with or
+      without JAX's x64 mode. `"float32"` (faster, half the memory) or `"float64"` sets the dtype.
+    - `verbose`: whether to print the memory that the fit needs, and to show a progress bar if the
+      fit has several steps.
 
     **Attributes**
 
-    - `scores_ (d,)`: larger is better. For greedy methods: 1 for the feature chosen first,
-      decreasing evenly to 1/k for the last of k, and 0 for features that were not chosen.
-    - `ranking_ (d,)`: 1 for the best feature; ties go to the lower index. If all scores tie, a
-      `UserWarning` says so. For greedy methods, all features that were not chosen have rank k + 1.
+    - `scores_ (d,)`: larger is better. For greedy methods, the feature chosen first has score 1,
+      the scores decrease evenly to 1/k for the last of k, and features not chosen have score 0.
+    - `ranking_ (d,)`: 1 for the best feature; ties go to the lower index. If all scores are equal,
+      a `UserWarning` says so. For greedy methods, all features not chosen have rank k + 1.
     - `support_ (d,)`: true for the selected features.
     - `n_features_`: number of selected features.
-    - `n_features_in_`, `feature_names_in_`: of the data. `classes_`: the class labels.
+    - `n_features_in_`, `feature_names_in_`: number and names of the features of `X`.
+    - `classes_`: the class labels.
 
-    `scores_`, `ranking_`, `support_` and the result of `transform` are arrays of the library and
-    device of `X` (PyTorch, CuPy, JAX, or any library of the array-API standard). pandas and polars
-    frames give NumPy arrays, or frames after `set_output`.
+    `scores_`, `ranking_`, `support_` and the result of `transform` are arrays of the same library
+    and on the same device as `X` (PyTorch, CuPy, JAX, or any library of the array-API standard).
+    For pandas and polars frames they are NumPy arrays; after `set_output`, `transform` returns
+    frames.
     """
 
     n_features_to_select: int | float | str = "auto"
@@ -90,13 +93,13 @@ class Selector(SelectorMixin, BaseEstimator):
     _targets: ClassVar[str] = "classes"
     _least_samples: ClassVar[int] = 2
     _least_features: ClassVar[int] = 1
-    #: Whether constant features can be added without changing the results of the others.
+    #: Whether constant features can be added without changing the results of the other features.
     _pad_features: ClassVar[bool] = True
-    #: Parameters that accept the name or the record of a variant, and the variants by name.
+    #: For each parameter that selects a variant: the names of the variants and their records.
     _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {}
-    #: Memory of a fit, as a multiple of that of the data, unless `_entries` is overridden.
+    #: Memory of a fit as a multiple of the memory of the data, unless `_entries` is overridden.
     _copies: ClassVar[int] = 4
-    #: The function of the core, as a static method.
+    #: Function of the core, as a static method.
     _function: ClassVar[Any]
 
     # ---- Interface of scikit-learn ----
@@ -104,7 +107,7 @@ class Selector(SelectorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Score or select the features of `X (n, d)`, with the target `y (n,)` if there is one.
 
-        Labels may be strings. An interrupted or failed fit leaves the estimator as it was.
+        Labels may be strings. An interrupted or failed fit does not change the estimator.
         """
         _checks.refuse_forked()
         before = dict(vars(self))
@@ -117,7 +120,7 @@ class Selector(SelectorMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """The selected columns of `X`, in their order in `X`."""
+        """Return the selected columns of `X`, in the order of `X`."""
         check_is_fitted(self)
         _checks.unmasked(X, "X")
         caller, values = _arrays.namespace(X), _arrays.to_numpy(X)
@@ -131,7 +134,7 @@ class Selector(SelectorMixin, BaseEstimator):
         return caller.columns(X, self.get_support(indices=True))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters; with `deep` also the options of variants, as `objective__gamma`."""
+        """Return the parameters; with `deep` also options of variants (`objective__gamma`)."""
         found = super().get_params(deep=deep)
         for name in self._variants if deep else ():
             found |= {f"{name}__{option}": v for option, v in self._options_of(name).items()}
@@ -152,10 +155,10 @@ class Selector(SelectorMixin, BaseEstimator):
         return self
 
     def _options_of(self, name: str) -> dict[str, Any]:
-        """Options of the variant that a parameter is or names; none if there is no such variant."""
+        """Return the options of the variant that a parameter selects; empty if it is invalid."""
         try:
             return dict(vars(variant(getattr(self, name), name, self._variants[name])))
-        except ValueError:  # `fit` raises it: scikit-learn stores parameters unchecked
+        except ValueError:  # scikit-learn stores parameters unchecked; `fit` raises this error
             return {}
 
     def _get_support_mask(self) -> np.ndarray:
@@ -171,9 +174,9 @@ class Selector(SelectorMixin, BaseEstimator):
         return tags
 
     def cost(self, n_samples: int, n_features: int, n_classes: int = 2) -> FitMemory:
-        """Estimated memory of a fit of this size, in bytes, for the `dtype` parameter.
+        """Return the estimated memory of a fit of this size, in bytes, for the `dtype` parameter.
 
-        `.bytes` of the result is a number, and its `str` is readable: "about 2.3 MB".
+        The attribute `bytes` of the result is a number. `str` of the result is "about 2.3 MB".
         """
         entries = self._entries(n_samples, n_features, n_classes)
         return FitMemory(entries * np.dtype(self.dtype or "float64").itemsize)
@@ -181,24 +184,24 @@ class Selector(SelectorMixin, BaseEstimator):
     # ---- Defined by each method ----
 
     def _target_kind(self) -> str:
-        """The content of `y`: "classes", "numbers" or, for unsupervised methods, "none"."""
+        """Return the content of `y`: "classes", "numbers" or, for unsupervised methods, "none"."""
         return self._targets
 
     def _options(self, data: PaddedData) -> dict[str, Any]:
-        """Options of `_function`: the parameters that a class adds, `n_bins` as `num_bins`."""
+        """Return options for `_function`: parameters of the class, with `n_` renamed `num_`."""
         shared = {field.name for field in dataclasses.fields(Selector)} | {"random_state"}
         names = [f.name for f in dataclasses.fields(self) if f.name not in shared]
         return {re.sub("^n_", "num_", name): getattr(self, name) for name in names}
 
     def _prepare(self, data: PaddedData) -> None:
-        """Check options against the data, before the memory is checked."""
+        """Check options against the data. `fit` calls it before it checks the memory."""
 
     def _answer(self, data: PaddedData) -> dict[str, Any]:
-        """`scores_`, `order` (features, best first), `number` to select, and other attributes."""
+        """Return `scores_`, `order` (best feature first), `number` to select, other attributes."""
         raise NotImplementedError
 
     def _entries(self, n: int, d: int, c: int) -> float:
-        """Number of array entries that a fit of n samples, d features and c classes holds."""
+        """Return the number of array entries in a fit of n samples, d features and c classes."""
         return self._copies * n * d
 
     # ---- Fitting ----
@@ -224,7 +227,7 @@ class Selector(SelectorMixin, BaseEstimator):
             setattr(self, name, value)
 
     def _read(self, X: Any, y: Any) -> PaddedData:
-        """The checked data; sets the attributes that describe the features."""
+        """Return the checked data, and set the attributes that describe the features."""
         _checks.option(self.dtype, "dtype", _DTYPES)  # type: ignore[arg-type]
         _checks.flag(self.verbose, "verbose")
         _checks.unmasked(X, "X")
@@ -267,7 +270,7 @@ class Selector(SelectorMixin, BaseEstimator):
         _arrays.check_finite(values, names, type(self).__name__ + where)
 
     def _check_memory(self, data: PaddedData) -> None:
-        """Refuse a fit that does not fit into the free memory, before it starts."""
+        """Raise `MemoryError` before the fit starts if it needs more than the free memory."""
         n, d = data.values.shape
         entries = self._entries(n, d, max(1, data.num_classes))
         needed = FitMemory(entries * data.values.dtype.itemsize)
@@ -286,7 +289,7 @@ class Selector(SelectorMixin, BaseEstimator):
         return "Select features by a cheaper method first"
 
     def _wanted(self, d: int) -> int | None:
-        """The requested number of features; `None` for "auto"."""
+        """Return the requested number of features; `None` for "auto"."""
         wanted = self.n_features_to_select
         if isinstance(wanted, str) and wanted == "auto":
             return None
@@ -301,7 +304,7 @@ class Selector(SelectorMixin, BaseEstimator):
 class ScoringSelector(Selector):
     """Base class of methods that score every feature."""
 
-    #: The reason for NaN scores, and what to do.
+    #: Part of an error message: the cause of NaN scores, and the remedy.
     _no_score: ClassVar[str] = "their numbers are too large or too small; rescale them"
 
     def _score(self, data: PaddedData) -> Any:
@@ -342,15 +345,15 @@ class GreedySelector(Selector):
 
 
 def default_number(d: int) -> int:
-    """⌈√d⌉, at most 50."""
+    """Return ⌈√d⌉, at most 50."""
     return min(_MOST, int(np.ceil(np.sqrt(d))))
 
 
 def upper_group(falling: np.ndarray) -> int:
-    """Size of the upper group when numbers in descending order are split into two.
+    """Return the size of the upper group when numbers in descending order are split into two.
 
-    The split has the least variance within the groups. Infinite numbers count as the largest finite
-    one. Equal numbers are one group.
+    The split has the least variance within the groups. Infinite numbers are replaced by the largest
+    or smallest finite number. If all numbers are equal, they form one group.
 
     >>> upper_group(np.array([9.0, 8.0, 8.5, 1.0, 0.5, 0.0]))
     3
@@ -363,13 +366,13 @@ def upper_group(falling: np.ndarray) -> int:
     if not np.any(s):
         return s.size
     s = s / np.abs(s).max()
-    above = np.cumsum(s)[:-1]  # the sums of the lower groups are the negatives: the mean is 0
+    above = np.cumsum(s)[:-1]  # the mean is 0, so the sums of the lower groups are −`above`
     count = np.arange(1, s.size)
     return int(np.argmax(above**2 * (1 / count + 1 / (s.size - count)))) + 1
 
 
 def free_memory() -> float:
-    """Bytes that a fit may take on the device of JAX; infinite if that is unknown."""
+    """Return the bytes that a fit may use on the device of JAX; infinity if this is unknown."""
     stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
     if stats and "bytes_limit" in stats:
         return _SHARE * (stats["bytes_limit"] - stats.get("bytes_in_use", 0))

@@ -8,7 +8,7 @@ from jaxfs.estimators import dirichlet, ensemble, filters, gaussian, manifest, r
 from jaxfs.estimators._base import Selector
 from jaxfs.estimators.ssfs import SSFS
 
-#: The first line of a class's docstring is the summary of its method.
+#: Estimators by the name of their method. The first docstring line of a class is the summary.
 _ESTIMATORS: dict[str, type[Selector]] = {
     "manifest": manifest.ManiFeSt,
     "relieff": filters.ReliefF,
@@ -30,7 +30,7 @@ _ESTIMATORS: dict[str, type[Selector]] = {
     "mcfs": spectral.MCFS,
     "spec": spectral.SPEC,
 }
-#: Summaries of the criteria of `FilterSelector`, which are methods too.
+#: Summaries of the criteria of `FilterSelector`. Each criterion is also a method.
 _FILTERS = {
     "anova": "Features whose mean differs between classes; fast and standard.",
     "fisher": "Variance between classes over variance within them; same ranking as anova.",
@@ -44,9 +44,11 @@ _FILTERS = {
 
 
 class Method(NamedTuple):
-    """A method: `estimator(**options)` makes its estimator, whose `get_params()` are the options.
+    """A feature-selection method of the command line.
 
-    `targets`: "classes", "numbers" or, for unsupervised methods, "none". `summary`: its purpose.
+    `estimator(**options)` creates its estimator; `get_params()` of that estimator lists the
+    options. `targets` is "classes", "numbers" or, for unsupervised methods, "none". `summary`
+    describes the method in one line.
     """
 
     name: str
@@ -66,7 +68,7 @@ def _methods() -> Iterator[Method]:
             yield Method(name, make, targets != "none", targets, _FILTERS[name])
 
 
-#: Every method by its name: those for classes first, then for numbers, then unsupervised ones.
+#: All methods by name: first methods for classes, then for numbers, then unsupervised methods.
 METHODS: dict[str, Method] = {
     method.name: method
     for targets in filters.CRITERIA

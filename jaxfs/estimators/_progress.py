@@ -1,4 +1,4 @@
-"""Progress bars and messages on stderr, by rich."""
+"""Progress bars and messages on stderr, printed with the package rich."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -23,10 +23,11 @@ def say(message: str) -> None:
 def bar(
     description: str, total: int, *, show: bool, transient: bool = False
 ) -> Iterator[Callable[..., None]]:
-    """A progress bar of `total` steps on stderr; nothing unless `show`.
+    """Show a progress bar of `total` steps on stderr if `show` is true.
 
-    Gives `done(steps, description=None)`, to call when more steps are finished; a description
-    replaces the one shown. A `transient` bar disappears at the end.
+    The context manager yields a function `done(steps, description=None)`. Call it each time that
+    more steps are finished. A description replaces the previous one. A `transient` bar disappears
+    at the end.
     """
     if not show:
         yield lambda steps, description=None: None

@@ -23,25 +23,28 @@ _CHUNK = 25
 class DirichletGraphSelector(Selector):
     """Features that represent all features with structure, by a learnt graph; slow.
 
-    Relations may be linear or not. The selected features cover those that are smooth on a k-NN
-    graph of the samples, which is learnt together with them. No labels are needed.
+    The method learns a k-NN graph of the samples together with the selection. The selected features
+    represent all features that are smooth on this graph; the relations between features may be
+    linear or nonlinear. No labels are needed.
 
     **Parameters** in addition to those of `Selector`, as in `jaxfs.fit_dirichlet_selector`:
 
     - `objective`: `"coverage"`, `"energy"` or `"network"`, or `jaxfs.Coverage(…)`,
       `jaxfs.Energy(…)` or `jaxfs.Network(…)` with options. `set_params(objective__gamma=0.1)`
-      sets one of them.
-    - `n_neighbors`: fewer if there are fewer samples.
+      sets one option.
+    - `n_neighbors`: number of neighbours, reduced if there are fewer samples.
     - `n_steps`, `learning_rate`, `n_restarts`.
     - `random_state`: an integer seed.
 
     Constant features are never selected.
 
-    **Attributes** in addition to those of `Selector`: `scores_` of the chosen features fall from 2
-    to above 1 in the order of choice. The other features have their relevance, in [0, 1], or if
-    that is 0 a number below 0.001 by their energy. `relevance_ (d,)`, `energies_ (d,)`: as in
-    `jaxfs.DirichletResult`. `graph_`: the k-NN graph of the samples, `indices (n, k)` and
-    `weights (n, k)`.
+    **Attributes** in addition to those of `Selector`:
+
+    - `scores_ (d,)`: the scores of the chosen features decrease from 2 to a number above 1, in the
+      order of choice. The score of any other feature is its relevance, in [0, 1], or
+      0.001 · exp(−energy) if this is larger.
+    - `relevance_ (d,)`, `energies_ (d,)`: as in `jaxfs.DirichletResult`.
+    - `graph_`: the k-NN graph of the samples, with `indices (n, k)` and `weights (n, k)`.
 
     >>> X = np.random.default_rng(0).normal(size=(60, 6))
     >>> X[:, 4] = np.sin(2 * X[:, 1]) + 0.1 * X[:, 4]
@@ -102,7 +105,7 @@ class DirichletGraphSelector(Selector):
 
 
 def _in_chunks(done: Callable[[int], None]) -> Steps:
-    """Training in chunks; each one ends before the next, so that an interrupt takes effect."""
+    """Return a function that trains in chunks; an interrupt takes effect between two chunks."""
 
     def steps(run, training):
         total = training.history.shape[-1]

@@ -22,7 +22,7 @@ __all__ = ["CombinedSelector", "StabilitySelector"]
 
 
 def _labels(outer: Selector, data: PaddedData) -> Any:
-    """The target with the labels of the caller, for the inner estimators."""
+    """Return the target for the inner estimators, with the caller's labels instead of codes."""
     return outer.classes_[data.target] if data.num_classes else data.target
 
 
@@ -33,7 +33,7 @@ def _checked(inner: Any, name: str) -> Selector:
 
 
 def _seeded(inner: Selector, draw: np.random.RandomState) -> Selector:
-    """An estimator with a seed for every `random_state` in it that is not set."""
+    """Set every `random_state` of an estimator that is `None` to a random seed, and return it."""
     unset = [
         name
         for name, value in sorted(inner.get_params().items())
@@ -44,13 +44,16 @@ def _seeded(inner: Selector, draw: np.random.RandomState) -> Selector:
 
 @estimator
 class CombinedSelector(_BaseComposition, ScoringSelector):
-    """Several scores combined, by default ManiFeSt and ReliefF: what one misses another may find.
+    """Combined scores of several methods, by default ManiFeSt and ReliefF.
+
+    A method may find features that another method misses.
 
     **Parameters** in addition to those of `Selector`:
 
-    - `estimators`: a list of `(name, estimator)`, for classes or for numbers but not for both, or
-      unsupervised; the ManiFeSt paper combines the default ones.
-    - `method`, `offset`: as in `jaxfs.combine_scores`: `"sum"`, `"mean_rank"` or
+    - `estimators`: a list of pairs `(name, estimator)`. The list may contain estimators for classes
+      or estimators for numbers, but not both, and unsupervised estimators. The ManiFeSt paper
+      combines the two default estimators.
+    - `method`, `offset`: as in `jaxfs.combine_scores`; `method` is `"sum"`, `"mean_rank"` or
       `"reciprocal_rank"`.
 
     **Attributes** in addition to those of `Selector`: `estimators_`, the fitted estimators.
@@ -106,25 +109,26 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
 class StabilitySelector(Selector):
     """Features that a method selects again and again from random parts of the samples.
 
-    The method is fitted on B parts, drawn without replacement, with the same share of each class.
-    The score of a feature is the share of parts in which it was selected; features of equal score
-    are ranked by their mean rank.
+    The method is fitted on B random parts of the samples. Each part is drawn without replacement
+    and has the same share of each class. The score of a feature is the share of the parts in which
+    the method selects it. Features with equal scores are ranked by their mean rank.
 
     **Parameters** in addition to those of `Selector`:
 
-    - `estimator`: any estimator of this package; its own `n_features_to_select` is the number of
-      features selected in each part.
-    - `n_resamples`: B; `fraction`: the share of the samples in each part.
-    - `threshold`: for `n_features_to_select="auto"` only. Features selected in more than this share
-      of the parts, by default a half, are selected, or the best one if there is none.
-    - `random_state`: for the draws, and for an estimator without its own `random_state`.
+    - `estimator`: any estimator of this package. Its parameter `n_features_to_select` is the number
+      of features selected in each part.
+    - `n_resamples`: number of parts, B. `fraction`: share of the samples in each part.
+    - `threshold`: for `n_features_to_select="auto"` only. The features selected in more than this
+      share of the parts, by default a half, are selected. If there are none, the best feature is.
+    - `random_state`: seed of the draws, and of the estimator if its `random_state` is `None`.
 
     **Attributes** in addition to those of `Selector`:
 
-    - `mean_ranks_ (d,)`, `rank_deviations_ (d,)`: mean and standard deviation of the rank.
-    - `stability_`, `stability_interval_ (2,)`: Nogueira's measure of all B selections (1: always
-      the same features; about 0: as if at random) and its 95% confidence interval; NaN if every
-      selection has all features.
+    - `mean_ranks_ (d,)`, `rank_deviations_ (d,)`: mean and standard deviation of the rank of each
+      feature.
+    - `stability_`, `stability_interval_ (2,)`: Nogueira's stability of the B selections and its 95%
+      confidence interval. The stability is 1 if the same features are always selected, and about 0
+      for random selections. It is NaN if every selection contains all features.
 
     **Reference** Meinshausen and Bühlmann, *Stability selection*, 2010; `jaxfs.stability`.
 
@@ -166,7 +170,7 @@ class StabilitySelector(Selector):
         }
 
     def _resample(self, data: PaddedData) -> tuple[np.ndarray, np.ndarray]:
-        """The selected features of every part, as masks, and the ranks of all features."""
+        """Return the features selected in each part, as masks `(B, d)`, and all ranks `(B, d)`."""
         number = _checks.integer(self.n_resamples, "n_resamples", low=2)
         groups = data.target if data.num_classes else None
         draw = check_random_state(self.random_state)

@@ -23,7 +23,7 @@ __all__ = [
 
 # ---- Filters ------------------------------------------------------------------------------------
 
-#: Criteria of `FilterSelector` by the content of the target; `anova` is `jaxfs.anova_score`.
+#: Criteria of `FilterSelector` by the kind of target; "anova" stands for `jaxfs.anova_score`.
 CRITERIA = {
     "classes": ("anova", "fisher", "t", "chi2", "gini"),
     "numbers": ("pearson", "f_regression"),
@@ -33,13 +33,13 @@ CRITERIA = {
 
 @estimator
 class FilterSelector(ScoringSelector):
-    """Features by a score of each one alone: fast for any number, but blind to interactions.
+    """Features scored individually: fast for any number of features, but ignores interactions.
 
     **Parameters** in addition to those of `Selector`:
 
     - `criterion`: for classes `"anova"`, `"fisher"`, `"t"` (two classes), `"chi2"` (counts) or
       `"gini"`; for a numeric target `"pearson"` or `"f_regression"`; without a target
-      `"variance"`. They are the functions `jaxfs.anova_score` and so on.
+      `"variance"`. Each criterion is the function of this name, such as `jaxfs.anova_score`.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -83,13 +83,14 @@ class FilterSelector(ScoringSelector):
 
 @estimator
 class MutualInformation(ScoringSelector):
-    """Features by the information that each one alone has about the class; any relation counts.
+    """Features that individually have most information about the class, by any relation.
 
     **Parameters** in addition to those of `Selector`:
 
-    - `kind`: `"knn"` estimates by nearest neighbours, `"binned"` by tables of counts.
-    - `n_neighbors`: for "knn" only; by default 3. If the smallest class has no more samples than
-      that, one less than it has.
+    - `kind`: `"knn"` estimates the information from nearest neighbours, `"binned"` from tables of
+      counts.
+    - `n_neighbors`: for "knn" only; by default 3. It is reduced so that it is less than the size of
+      the smallest class.
     - `n_bins`, `binning`: for "binned" only; by default 10 bins of equal `"frequency"`.
 
     Scores are in nats.
@@ -129,9 +130,10 @@ class _NeighborSelector(ScoringSelector):
 
 @estimator
 class MutualInformationRegression(_NeighborSelector):
-    """Features by the information that each one alone has about a number; any relation counts.
+    """Features that individually have most information about a number, by any relation.
 
-    **Parameters** in addition to those of `Selector`: `n_neighbors`; at most all other samples.
+    **Parameters** in addition to those of `Selector`: `n_neighbors`, reduced to the number of other
+    samples if it is larger.
 
     Scores are in nats.
 
@@ -152,9 +154,9 @@ class MutualInformationRegression(_NeighborSelector):
 class ReliefF(_NeighborSelector):
     """Features that differ between near samples of different classes; finds interactions.
 
-    **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of near samples of
-    each class that are compared. If the smallest class has no more samples than that, one less than
-    it has. A class of one sample is refused.
+    **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of nearest samples
+    of each class that each sample is compared with. It is reduced so that it is less than the size
+    of the smallest class. A class with only one sample raises `ValueError`.
 
     **Reference** `jaxfs.relieff_score`.
 
@@ -177,9 +179,9 @@ class ReliefF(_NeighborSelector):
 class RReliefF(_NeighborSelector):
     """Features that differ between near samples of different numeric targets: ReliefF for numbers.
 
-    **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of near samples
-    that are compared, at most all others; `sigma`, the rank at which their influence has fallen to
-    1/e, or `None` for equal influence.
+    **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of nearest samples
+    that each sample is compared with, at most all others; `sigma`, the rank of the neighbour whose
+    influence is 1/e, or `None` for equal influence of all neighbours.
 
     **Reference** `jaxfs.rrelieff_score`.
     """

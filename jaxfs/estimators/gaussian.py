@@ -12,12 +12,13 @@ __all__ = ["CanonicalCorrelation", "GaussianCompromise", "GaussianKL"]
 
 
 class _GaussianSelector(GreedySelector):
-    #: Number of arrays `(k, d)` that the search holds, by the number of classes.
+    #: Function of the number of classes: the number of arrays `(k, d)` that the search holds.
     _factors: ClassVar[Any]
 
     def _entries(self, n: int, d: int, c: int) -> float:
         k = self._wanted(d) or default_number(d)
-        # The samples as given, sorted by class and centred; about fifteen vectors (d,) per factor.
+        # Three copies of the samples: as given, sorted by class, and centred. Each array (k, d)
+        # comes with about fifteen vectors (d,).
         return (n + 2 * num_places(n, c) + self._factors(c) * (k + 15)) * d
 
 
@@ -25,8 +26,8 @@ class _GaussianSelector(GreedySelector):
 class GaussianCompromise(_GaussianSelector):
     """Features that jointly have most information about the class; fast, avoids redundancy.
 
-    Each class is modelled by a Gaussian. By default the units of the features do not matter; with
-    `objective="entropy"` or your own `ridge` they do.
+    The method models each class by a Gaussian. By default the result does not depend on the units
+    of the features. With `objective="entropy"`, or if you set `ridge`, it does.
 
     **Parameters** in addition to those of `Selector`, all as in `jaxfs.gc_select`: `objective`
     (`"mi"` or `"entropy"`), `ridge`, `shrinkage`, `fallback` (`"wilks"`, `"random"` or `"stop"`);
@@ -68,7 +69,8 @@ class GaussianKL(_GaussianSelector):
     **Parameters** in addition to those of `Selector`, all as in `jaxfs.gkl_select`: `objective`
     (`"entropy"` or `"mi"`), `ridge`, `shrinkage`.
 
-    **Attributes** in addition to those of `Selector`: `objective_ (k,)`.
+    **Attributes** in addition to those of `Selector`: `objective_ (k,)`, the criterion of the
+    features chosen so far.
     """
 
     objective: str = "entropy"
@@ -83,7 +85,7 @@ class GaussianKL(_GaussianSelector):
 class CanonicalCorrelation(_GaussianSelector):
     """Features that jointly correlate most with the classes, linearly; fast for many features.
 
-    The criterion is that of linear discriminants.
+    Linear discriminant analysis uses the same criterion.
 
     **Parameters** in addition to those of `Selector`: `ridge`, as in `jaxfs.cca_select`.
 

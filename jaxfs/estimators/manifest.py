@@ -23,11 +23,11 @@ __all__ = ["ManiFeSt"]
 SOLVERS = ("auto", "exact", "lowrank")
 #: Approximate number of iterations for the mean of several kernels.
 _ITERATIONS = 20
-#: Number of features of two classes up to which `solver="auto"` is exact.
+#: Maximum number of features for which `solver="auto"` is exact with two classes.
 _LARGEST = 2500
 #: Default number of directions of each kernel that the low-rank solver keeps.
 _RANK = 200
-#: Number of features from which the low-rank solver takes its bandwidth.
+#: Number of features in the sample from which the low-rank solver computes its bandwidth.
 _SAMPLE = 2048
 
 
@@ -35,32 +35,33 @@ _SAMPLE = 2048
 class ManiFeSt(ScoringSelector):
     """Features whose relations to the other features differ between classes; for few samples.
 
-    It finds features that matter *together*: a feature that is uninformative alone may rank first.
-    Features are compared with each other: use common units, or standardise.
+    ManiFeSt finds features that are informative *together*: a feature that is uninformative alone
+    may rank first. It compares features with each other, so use common units or standardise them.
 
     **Parameters** in addition to those of `Selector`:
 
-    - `percentile`, `factor`: the bandwidth of the kernels is `factor` (by default 1) times this
-      percentile (by default the 50th) of the distances between features, in each class. A small
-      percentile suits few relevant features among many.
-    - `bandwidth`: the bandwidth itself, for all classes, instead of `percentile` and `factor`.
-      Distances between features grow with the number of samples, so with classes of unequal sizes
-      the kernels then differ by size alone.
+    - `percentile`, `factor`: the bandwidth of the kernel of a class is `factor` (by default 1)
+      times this percentile (by default the 50th) of the distances between features in the class. A
+      small percentile is suitable if few of many features are relevant.
+    - `bandwidth`: one bandwidth for all classes, instead of `percentile` and `factor`. Distances
+      between features grow with the number of samples. With one bandwidth, the kernels of classes
+      of unequal sizes therefore differ even if the classes are otherwise alike.
     - `geometry`: `"spd"` or `"spsd"`, as in `jaxfs.manifest_score`. `ridge` (by default 0.01) is
       for `"spd"` only, `rank` for `"spsd"` only.
     - `t`: for two classes only, as in `jaxfs.manifest_score`; by default ½.
     - `aggregate`: for more than two classes only, `"max"` (by default) or `"sum"`, as in
       `jaxfs.manifest_multiclass_score`.
-    - `solver`: `"exact"` decomposes d × d matrices. `"lowrank"` never forms them and suits tens of
-      thousands of features, with `geometry="spd"` (`jaxfs.manifest_lowrank_score`). For more than
-      two classes it compares each class with all others instead of with their mean, which is
-      another score. `"auto"` is exact up to the work of 2500 features of two classes (about 15 s on
-      one core); beyond that it is low rank, with a warning.
+    - `solver`: `"exact"` decomposes d × d matrices. `"lowrank"` never forms these matrices and is
+      suitable for tens of thousands of features; it needs `geometry="spd"` (see
+      `jaxfs.manifest_lowrank_score`). For more than two classes, `"lowrank"` compares each class
+      with all other samples, and `"exact"` compares it with the mean of the classes: the scores
+      differ. `"auto"` uses the exact solver up to the work of 2500 features of two classes (about
+      15 s on one core). For more work it uses the low-rank solver and warns.
     - `lowrank_rank`: number of directions of each kernel that the low-rank solver keeps, by default
       200; not for `solver="exact"` or `geometry="spsd"`.
-    - `random_state`: for the low-rank solver, which is random.
+    - `random_state`: seed of the low-rank solver, which uses random numbers.
 
-    An option that has no effect with the other settings is refused.
+    An option that has no effect with the other settings raises `ValueError`.
 
     **Attributes** in addition to those of `Selector`: `solver_`, the solver that was used.
 
@@ -112,9 +113,10 @@ class ManiFeSt(ScoringSelector):
             )
 
     def _chosen_solver(self, d: int, c: int) -> str:
-        """The solver for data of this size.
+        """Return the solver for data of this size.
 
-        It depends on the work alone, so that the result is the same on every machine.
+        The choice depends only on the amount of work, so that the result is the same on every
+        machine.
         """
         _checks.option(self.solver, "solver", SOLVERS)
         spd = self.geometry == "spd"
@@ -147,7 +149,7 @@ class ManiFeSt(ScoringSelector):
         return manifest_score(**data.against_rest(0), **options)
 
     def _lowrank_score(self, data: PaddedData, options: dict[str, Any]) -> np.ndarray:
-        """The score of two classes, or of each of several classes against all others."""
+        """Score two classes, or each of several classes against all other samples."""
         keys = jax.random.split(random_key(self.random_state), data.num_classes)
         scores = []
         for code, key in enumerate(keys if data.num_classes > 2 else keys[:1]):

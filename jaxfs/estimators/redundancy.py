@@ -13,14 +13,14 @@ __all__ = ["CFS", "CMIM", "FCBF", "JMI", "MRMR"]
 
 @estimator
 class MRMR(GreedySelector):
-    """Relevant features that repeat each other least (mRMR); a fast standard choice.
+    """Relevant features with the least redundancy between them (mRMR); a fast standard choice.
 
     **Parameters** in addition to those of `Selector`, all as in `jaxfs.mrmr_select`: `scheme`
     (`"quotient"` or `"difference"`), `relevance` (`"f"` or `"mi"`), `redundancy` (`"pearson"` or
     `"mi"`); for `"mi"` only, `n_bins` (5 by default) and `binning` (`"frequency"` by default).
 
-    **Attributes** in addition to those of `Selector`: `objective_ (k,)`, the criterion of each
-    feature when it was chosen.
+    **Attributes** in addition to those of `Selector`: `objective_ (k,)`, the value of the criterion
+    for each feature when the feature was chosen.
 
     >>> from sklearn.datasets import load_wine
     >>> wine = load_wine()
@@ -51,7 +51,7 @@ class _BinnedSelector(GreedySelector):
 
 @estimator
 class JMI(_BinnedSelector):
-    """Features that have most information about the class in pairs with those chosen before.
+    """Features that, paired with each feature chosen before, have most information about the class.
 
     **Parameters** in addition to those of `Selector`: `n_bins`, `binning`, as in
     `jaxfs.jmi_select`.
@@ -62,7 +62,7 @@ class JMI(_BinnedSelector):
 
 @estimator
 class CMIM(_BinnedSelector):
-    """Features that stay informative about the class, whichever of the chosen ones is known.
+    """Features that remain informative about the class when any one chosen feature is known.
 
     **Parameters** in addition to those of `Selector`: `n_bins`, `binning`, as in
     `jaxfs.cmim_select`.
@@ -73,7 +73,7 @@ class CMIM(_BinnedSelector):
 
 @estimator
 class CFS(_BinnedSelector):
-    """A small set of features, relevant to the class and not redundant; decides its own size.
+    """A small set of features, relevant to the class and not redundant; CFS decides how many.
 
     It selects at most the number of features asked for.
 
@@ -86,7 +86,7 @@ class CFS(_BinnedSelector):
 
 @estimator
 class FCBF(_BinnedSelector):
-    """Features that no better one makes redundant; decides its own size, fast for very many.
+    """Features that no better one makes redundant; FCBF decides how many; fast for many features.
 
     It selects at most the number of features asked for.
 

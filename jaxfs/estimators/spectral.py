@@ -38,7 +38,7 @@ class _GraphSelector(ScoringSelector):
 class LaplacianScore(_GraphSelector):
     """Features that are smooth on a graph of the samples; fast, for clusters, without labels.
 
-    The graph is built from the data as they are: standardise features of different units.
+    The graph is built from the unscaled data: standardise features that have different units.
 
     **Parameters** in addition to those of `Selector`: `graph` (`"heat"` or `"adaptive"`) and
     `n_neighbors` (by default 2 or 5, fewer if there are fewer samples), as in
@@ -50,7 +50,7 @@ class LaplacianScore(_GraphSelector):
 
 @estimator
 class SPEC(_GraphSelector):
-    """Features that lie in the smooth eigenvectors of a graph of the samples; without labels.
+    """Features that align with the smooth eigenvectors of a sample graph; without labels.
 
     **Parameters** in addition to those of `Selector` and `LaplacianScore`: `ranking` (`"phi1"`,
     `"phi2"` or `"phi3"`), `power` and, for `"phi3"`, `n_eigenvectors`, as in `jaxfs.spec_score`.
@@ -65,13 +65,13 @@ class SPEC(_GraphSelector):
 
 @estimator
 class MCFS(_GraphSelector):
-    """Few features that separate clusters together, by sparse regression; without labels.
+    """Few features that jointly separate clusters, by sparse regression; without labels.
 
-    The regressions are those of the eigenvectors of a graph of the samples on the features.
+    Each regression fits one eigenvector of a graph of the samples by a few features.
 
     **Parameters** in addition to those of `Selector` and `LaplacianScore`:
 
-    - `n_clusters`: number of clusters that you expect; fewer if there are fewer samples.
+    - `n_clusters`: number of clusters that you expect, reduced if there are fewer samples.
     - `n_nonzero`: number of features that each regression may use, as in `jaxfs.mcfs_score`; the
       other features score 0.
     """

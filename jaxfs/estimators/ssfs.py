@@ -28,27 +28,27 @@ _CHUNK = 64
 
 @estimator
 class SSFS(ScoringSelector):
-    """Features that predict the clusters of the samples, without labels or redundancy.
+    """Features that predict the clusters of the samples, without redundancy; needs no labels.
 
-    Eigenvectors of a graph of the samples serve as pseudo-labels. SSFS keeps those that can be
-    predicted, and scores features by their relevance to them.
+    Eigenvectors of a graph of the samples serve as pseudo-labels. SSFS keeps the pseudo-labels that
+    the features can predict, and scores each feature by its relevance to these pseudo-labels.
 
     **Parameters** in addition to those of `Selector`:
 
     - `n_pseudo_labels`: number of eigenvectors to keep: one less than the number of clusters that
-      you expect (see `jaxfs.ssfs`). Fewer if there are fewer samples.
+      you expect (see `jaxfs.ssfs`). It is reduced if there are fewer samples.
     - `n_eigenvectors`, `standardize`, `n_neighbors`, `pseudo_labels`, `ranking`: as in
       `jaxfs.ssfs`. The paper's method is
       `selection="stability", scoring="boosting", ranking="score"`.
     - `selection`: `"predictability"`, `"leading"` or `"stability"`, or `jaxfs.Stable(…)` with its
-      options, as in `jaxfs.ssfs`. `set_params(selection__num_resamples=50)` sets one of them.
-    - `scoring`: the model that scores features: `"correlation"`, `"boosting"`, `"logistic"`,
-      `"ridge"`, one of these with its settings, or `"xgboost"` (its package must be installed:
-      `pip install "jaxfs[xgboost]"`).
+      options, as in `jaxfs.ssfs`. `set_params(selection__num_resamples=50)` sets one option.
+    - `scoring`: the model that scores features: `"correlation"`, `"boosting"`, `"logistic"` or
+      `"ridge"`; one of these models with its settings; or `"xgboost"`, which needs
+      `pip install "jaxfs[xgboost]"`.
     - `random_state`: an integer seed for the resamples.
 
-    **Attributes** in addition to those of `Selector`: `result_`, the `jaxfs.SSFSResult` as NumPy
-    arrays: eigenvectors, pseudo-labels and which of them were kept.
+    **Attributes** in addition to those of `Selector`: `result_`, a `jaxfs.SSFSResult` of NumPy
+    arrays, with the eigenvectors, the pseudo-labels, and the indices of the pseudo-labels kept.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(40, 4))
@@ -117,11 +117,11 @@ class SSFS(ScoringSelector):
         )
 
     def _instability(self, spectrum, masks, plan) -> Any:
-        """Σ_m Var_b, from chunks of resamples."""
+        """Return the instability Σ_m Var_b of each eigenvector, computed in chunks of resamples."""
         total = masks.shape[0]
         starts = list(range(0, total, max(2, plan.chunk_size)))
         if len(starts) > 1 and total - starts[-1] < 2:
-            starts.pop()  # one resample has no variance, so it joins the chunk before
+            starts.pop()  # one resample has no variance, so the chunk before includes it
         gathered: list[np.ndarray] = []
         with _progress.bar("resamples", total, show=self.verbose) as done:
             for first, last in itertools.pairwise([*starts, total]):
@@ -133,7 +133,7 @@ class SSFS(ScoringSelector):
 
     def _entries(self, n: int, d: int, c: int) -> float:
         number = self.n_eigenvectors or 2 * self.n_pseudo_labels
-        graph = n**2 if n <= LARGE else BLOCK  # of large graphs, only some rows are held
+        graph = n**2 if n <= LARGE else BLOCK  # large graphs are computed in blocks of rows
         entries = 6 * n * d + 6 * graph + 20 * n * number
         resampled = self._options_of("selection")
         if resampled:
@@ -142,7 +142,7 @@ class SSFS(ScoringSelector):
 
 
 def merged(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
-    """Mean, variance and number of two groups together; an empty group adds nothing."""
+    """Return mean, variance and size of the union of two groups; an empty group adds nothing."""
     mean, variance, number = map(np.stack, zip(a, b, strict=True))
     n = number[..., None].astype(mean.dtype)
     mean = np.where(n > 0, mean, 0)
@@ -157,7 +157,7 @@ def merged(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def xgboost_gains(spectrum: _steps.Spectrum, selected: np.ndarray, binary: bool) -> Any:
-    """Gain importances of one XGBoost model for each selected label; each row sums to one."""
+    """Return gain importances: one XGBoost model and row per selected label; rows sum to one."""
     try:
         from xgboost import XGBClassifier, XGBRegressor
     except ImportError as error:

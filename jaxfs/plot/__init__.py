@@ -1,12 +1,13 @@
-"""Plots of scores, ranks, operators and graphs, by Matplotlib: `pip install 'jaxfs[plot]'`.
+"""Plots of scores, ranks, operators and graphs with Matplotlib: `pip install 'jaxfs[plot]'`.
 
-Every function draws on the given Axes, or on those of a new figure, and returns them. It does not
-show the figure or change any setting. Colours are those of Okabe and Ito, and cividis, which
-colour-blind readers can distinguish. A new figure is 4 inches wide, so that it is legible at a
-width of 300 pixels. Names are written literally, including dollar signs and underscores.
+Every function draws on the given Axes, or on the Axes of a new figure, and returns the Axes. It
+does not show the figure or change any setting. The colours (the palette of Okabe and Ito, and the
+colour map cividis) are distinct for colour-blind readers. A new figure is 4 inches wide, so that it
+is legible at a width of 300 pixels. Names are written literally, including dollar signs and
+underscores.
 
-Instead of Axes, `ax` may be an empty `matplotlib.figure.Figure`, which is filled and resized.
-Programs that only write files then need neither pyplot nor a screen.
+The argument `ax` may also be an empty `matplotlib.figure.Figure`. The function then adds Axes to
+the figure and resizes it. A program that only writes files needs neither pyplot nor a screen.
 
 >>> from matplotlib.figure import Figure
 >>> figure = Figure(layout="constrained")

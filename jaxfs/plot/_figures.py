@@ -1,6 +1,6 @@
-"""Shared parts of the plots: loading Matplotlib, Axes, colours, and names that fit.
+"""Shared parts of the plots: loading Matplotlib, Axes, colours, and shortened names.
 
-No setting of Matplotlib is changed, and no figure is shown.
+These functions do not change any setting of Matplotlib and do not show figures.
 """
 
 import collections
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.image import AxesImage
 
-#: Width of a new figure in inches. At 300 pixels, letters of 10 points are still 10 pixels high.
+#: Width of a new figure in inches. At a width of 300 pixels, 10-point letters are 10 pixels high.
 WIDTH = 4.0
 
-#: Colours of Okabe and Ito, distinct for colour-blind readers; best visible on white first.
+#: Palette of Okabe and Ito, distinct for colour-blind readers, most visible on white first.
 COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442"
 )  # fmt: skip
@@ -38,7 +38,7 @@ SEQUENTIAL, DIVERGING = "cividis", "RdBu_r"
 #: Largest magnitude that Matplotlib draws without overflow.
 LARGEST = 1e300
 
-#: Options for text from users: neither mathematics between dollar signs nor TeX.
+#: Options for text from users: do not interpret dollar signs or TeX.
 LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
 
 #: Replacement for characters that the font does not have.
@@ -46,7 +46,7 @@ _MISSING = "□"
 
 
 def matplotlib(module: str = "") -> Any:
-    """Matplotlib or one of its modules; raises with the command that installs it."""
+    """Return Matplotlib or one of its modules; the error names the command that installs it."""
     try:
         return importlib.import_module(f"matplotlib.{module}" if module else "matplotlib")
     except ModuleNotFoundError as error:
@@ -57,7 +57,7 @@ def matplotlib(module: str = "") -> Any:
 
 
 def axes(ax: Any, height: float) -> "Axes":
-    """The caller's Axes, or Axes of an empty or new figure."""
+    """Return the caller's Axes, or new Axes in the caller's empty figure or in a new figure."""
     Axes = matplotlib("axes").Axes
     if isinstance(ax, Axes):
         return ax
@@ -67,7 +67,7 @@ def axes(ax: Any, height: float) -> "Axes":
 
 
 def panels(ax: Any, rows: int, columns: int, height: float) -> np.ndarray:
-    """The caller's array of Axes, `(rows, columns)`, or Axes of an empty or new figure."""
+    """Return an array `(rows, columns)` of Axes: the caller's, or new Axes as in `axes`."""
     if ax is None:
         ax = matplotlib("pyplot").figure(layout="constrained")
     if _is_figure(ax):
@@ -82,7 +82,7 @@ def panels(ax: Any, rows: int, columns: int, height: float) -> np.ndarray:
 
 
 def _is_figure(ax: Any) -> bool:
-    """Whether `ax` is an empty figure; one that has Axes is refused."""
+    """Return whether `ax` is an empty figure; a figure with Axes raises `ValueError`."""
     if not isinstance(ax, matplotlib("figure").Figure):
         return False
     if ax.axes:
@@ -91,7 +91,7 @@ def _is_figure(ax: Any) -> bool:
 
 
 def numbers(values: ArrayLike, name: str, *, ndim: int, nan: bool = False) -> np.ndarray:
-    """Real numbers in float64; values that cannot be drawn are refused."""
+    """Return real numbers in float64; values that cannot be drawn raise `ValueError`."""
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -108,12 +108,12 @@ def numbers(values: ArrayLike, name: str, *, ndim: int, nan: bool = False) -> np
 
 
 def by_falling(values: np.ndarray) -> np.ndarray:
-    """Indices from the largest value to the smallest; ties go to the lowest index."""
+    """Return indices from the largest value to the smallest; ties go to the lowest index."""
     return np.argsort(-values, stable=True)
 
 
 def features(order: ArrayLike, name: str, num_features: int) -> np.ndarray:
-    """Distinct feature indices of a selector, without −1, which stands for none."""
+    """Return the distinct feature indices of a selection, without the placeholder −1."""
     found = np.asarray(order)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise _checks.fail(name, "integers (k,)", f"shape {found.shape}, dtype {found.dtype}")
@@ -126,7 +126,7 @@ def features(order: ArrayLike, name: str, num_features: int) -> np.ndarray:
 
 
 def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "AxesImage":
-    """An image of numbers, with colours from `low` or symmetric about zero; NaN is white."""
+    """Draw an image of numbers, with colours from `low` or symmetric about zero; NaN is white."""
     high = float(np.nanmax(grid))
     if signed:
         high = float(np.nanmax(np.abs(grid))) or 1.0
@@ -138,7 +138,7 @@ def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "A
         vmin=low,
         vmax=high,
         interpolation="nearest",
-        interpolation_stage="data",  # thin large matrices before colouring them
+        interpolation_stage="data",  # downsample large matrices before colouring them
     )
 
 
@@ -148,10 +148,10 @@ def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "A
 def names(
     given: Sequence[Any] | None, shown: Iterable[int], total: int, *, limit: int, what: str
 ) -> list[str]:
-    """Printable, short and distinct labels for the `shown` indices of `total` names.
+    """Return printable, short and distinct labels for the `shown` indices of `total` names.
 
-    A name ends in its index if another one is shortened to the same label, or if the font lacks
-    some of its characters.
+    A label ends with the index of its name if two names would have the same label, or if the font
+    does not have some character of the name.
     """
     if given is None:
         return [f"{what} {i}" for i in shown]
@@ -168,12 +168,12 @@ def names(
 
 
 def label(text: object, limit: int) -> str:
-    """Printable, short label for one name."""
+    """Return a printable, short label for one name."""
     return shorten(_printable(str(text)), limit)
 
 
 def shorten(text: str, limit: int) -> str:
-    """Text of at most `limit` columns, without its middle, because both ends distinguish names.
+    """Shorten a text to `limit` columns; omit its middle, because both ends distinguish names.
 
     >>> shorten("worst fractal dimension of all", 16)
     'worst fr… of all'
@@ -186,23 +186,24 @@ def shorten(text: str, limit: int) -> str:
 
 
 def _columns(character: str) -> int:
-    """Width in columns: 2 for ideographs, 0 for combining accents, otherwise 1."""
+    """Return the width in columns: 2 for ideographs, 0 for combining accents, otherwise 1."""
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _fitting(text: str, limit: int) -> str:
-    """The longest prefix of at most `limit` columns."""
+    """Return the longest prefix of at most `limit` columns."""
     reached = itertools.accumulate(map(_columns, text))
     return text[: sum(1 for total in reached if total <= limit)]
 
 
 def _printable(text: str) -> str:
-    """One line without control characters; □ replaces runs of characters missing in the font.
+    """Return one line without control characters; □ replaces characters missing in the font.
 
-    Matplotlib would warn on every draw, and draw boxes itself. To show such names, set
-    `rcParams["font.family"]` to a list of fonts that have the characters.
+    One □ replaces a run of missing characters. For missing characters, Matplotlib itself would draw
+    boxes and warn on every draw. To show such names, set `rcParams["font.family"]` to a list of
+    fonts that have the characters.
     """
     text = " ".join(unicodedata.normalize("NFC", text).split())
     kept = [c for c in text if unicodedata.category(c)[0] != "C"]
@@ -212,7 +213,7 @@ def _printable(text: str) -> str:
 
 
 def _font_files() -> tuple[str, ...]:
-    """Files of the fonts that Matplotlib currently uses, in order."""
+    """Return the files of the fonts that Matplotlib currently uses, in order."""
     manager = matplotlib("font_manager")
     families = manager.FontProperties().get_family()
     return tuple(str(manager.findfont(manager.FontProperties(family=[f]))) for f in families)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Number of lines beyond which they are drawn as pixels in vector formats.
+#: Number of lines above which vector formats store the lines as pixels.
 _MANY = 5000
 
 
@@ -26,15 +26,15 @@ def knn_graph(
     names: Sequence[Any] | None = None,
     ax: "Axes | Figure | None" = None,
 ) -> "Axes":
-    """Plot samples in the plane with a line to each neighbour, darker for a larger weight.
+    """Plot samples in the plane with a line to each neighbour; darker lines have larger weights.
 
     **Arguments**
 
-    - `graph`: neighbours of n samples, or the result of `jaxfs.fit_dirichlet_selector`.
-    - `x`: `(n, m)`, coordinates of the samples. Two columns are drawn as they are, more by their
-      first two principal components, and one on a line. For a `DirichletResult`, all d features, of
-      which the chosen ones are used.
-    - `labels`: `(n,)`, classes of any type, which differ in colour and marker.
+    - `graph`: a `KNNGraph` of n samples, or the result of `jaxfs.fit_dirichlet_selector`.
+    - `x`: `(n, m)`, coordinates of the samples. One column is drawn on a line. Two columns are
+      drawn unchanged. More columns are replaced by their first two principal components. For a
+      `DirichletResult`, pass all d features; the function uses the chosen features.
+    - `labels`: `(n,)`, classes of any type. Each class has its own colour and marker.
     - `names`: names of the columns of `x`.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
@@ -82,7 +82,7 @@ def knn_graph(
 
 
 def _plane(x: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:
-    """Two coordinates of every sample, and their names."""
+    """Return two coordinates of every sample, and the names of the coordinates."""
     if x.shape[1] == 1:
         return np.hstack([x, np.zeros_like(x)]), [*names, ""]
     if x.shape[1] == 2:
@@ -117,7 +117,7 @@ def _scatter(ax: "Axes", points: np.ndarray, labels: ArrayLike | None) -> None:
 
 
 def _legend(ax: "Axes", handles: list[Any], texts: Sequence[Any]) -> None:
-    """A legend of literal names; Matplotlib by itself omits names that begin with an underscore."""
+    """Add a legend of literal names; Matplotlib by default omits names that begin with `_`."""
     legend = ax.legend(handles, [_figures.label(t, 20) for t in texts], fontsize="small")
     for text in legend.get_texts():
         text.set(**_figures.LITERAL)
@@ -131,21 +131,21 @@ def accuracy_curve(
     label: str = "accuracy",
     ax: "Axes | Figure | None" = None,
 ) -> "Axes":
-    """Plot accuracy against the number of features: mean of several runs ± one standard deviation.
+    """Plot accuracy against the number of features, as mean ± standard deviation of several runs.
 
     **Arguments**
 
     - `counts`: `(m,)`, numbers of features, ascending.
-    - `accuracies`: `(m,)`, or `(runs, m)` for a band, for example one run per fold; or a mapping
-      from methods to such arrays, for one curve each.
-    - `baseline`: accuracy with all features, a horizontal line.
-    - `label`: name of the measure.
+    - `accuracies`: `(m,)`, or `(runs, m)`, for example one run per fold. Several runs are drawn as
+      a curve with a band. A mapping from methods to such arrays draws one curve per method.
+    - `baseline`: accuracy with all features, drawn as a horizontal line.
+    - `label`: name of the measure, written at the vertical axis.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
 
-    **Numerics** the deviation has runs − 1 in its denominator. The horizontal axis is logarithmic
-    if the last number is more than 20 times the first.
+    **Numerics** the standard deviation has runs − 1 in its denominator. The horizontal axis is
+    logarithmic if the last of `counts` is more than 20 times the first.
 
     >>> from jaxfs import plot
     >>> ax = plot.accuracy_curve([1, 2, 5], {"ManiFeSt": [[0.7, 0.8, 0.9], [0.6, 0.8, 0.8]]})
@@ -209,8 +209,8 @@ def heat_map(
 
     **Arguments**
 
-    - `values`: `(r, c)`. NaN is left white; infinity is refused.
-    - `rows`, `columns`: r and c names. Only some of many names are written.
+    - `values`: `(r, c)`. NaN cells are white; infinite values raise `ValueError`.
+    - `rows`, `columns`: r and c names. If there are many names, only some are written.
     - `signed`: whether the colours are symmetric about zero.
     - `label`: meaning of the colours, next to a colour bar. Without a label, matrices of up to
       8 × 8 have their values written in the cells.
@@ -240,7 +240,7 @@ def heat_map(
 
 
 def _ticks(axis: Any, names: Sequence[Any] | None, total: int, most: int, **style: Any) -> None:
-    """Names next to at most `most` lines; a few numbers if there are no names."""
+    """Label at most `most` lines with names, or a few lines with numbers if there are no names."""
     if names is None:
         axis.set_major_locator(_figures.matplotlib("ticker").MaxNLocator(5, integer=True))
         return
@@ -250,8 +250,8 @@ def _ticks(axis: Any, names: Sequence[Any] | None, total: int, most: int, **styl
 
 
 def _write_cells(ax: "Axes", image: Any, grid: np.ndarray) -> None:
-    """Values in white on dark cells and in black on light ones."""
-    # 0.179 is the luminance of sRGB colours at which black and white have equal contrast.
+    """Write the values in the cells, in white on dark cells and in black on light cells."""
+    # At a luminance of 0.179 (sRGB), black text and white text have equal contrast.
     red_green_blue = image.to_rgba(np.ma.masked_invalid(grid))[..., :3]
     light = red_green_blue**2.2 @ np.array([0.2126, 0.7152, 0.0722]) > 0.179
     for row, column in np.ndindex(grid.shape):

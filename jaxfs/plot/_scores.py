@@ -37,10 +37,12 @@ def score_bars(
     - `scores`: `(d,)`, finite; larger is better.
     - `names`: d names of any type that has a `str`. Long names are shortened in the middle.
     - `num_shown`: maximum number of bars.
-    - `selected`: indices of chosen features, which are blue; all others are grey.
-    - `order`: indices of the features to show, the first at the top, such as those of a
-      `Selection`; by default all, by descending score, ties to the lowest index.
-    - `label`: meaning of the lengths; like all labels, in the notation of Matplotlib.
+    - `selected`: indices of chosen features. Their bars are blue; all other bars are grey.
+    - `order`: indices of the features to show, the first at the top, such as `indices` of a
+      `Selection`. By default, all features are shown in descending order of score, and ties go to
+      the lowest index.
+    - `label`: meaning of the lengths of the bars. Like all labels, it may contain Matplotlib's
+      mathematical notation.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
@@ -77,19 +79,19 @@ def rank_intervals(
 ) -> "Axes":
     """Plot the mean rank of each feature over resamples ± one standard deviation, the best on top.
 
-    The share of resamples with the feature among the first k is at the right; a dashed line bounds
-    these k.
+    The number at the right is the share of the resamples in which the feature is among the first k.
+    A dashed line separates ranks up to k from larger ranks.
 
     **Arguments**
 
     - `stability`: the result of `jaxfs.stability`.
     - `names`: names of all d features.
-    - `num_shown`: maximum number of features, those of the smallest mean rank.
+    - `num_shown`: maximum number of features. The features with the smallest mean rank are shown.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
     **Returns** the Axes.
 
-    **Numerics** intervals end at ranks 1 and d. A `Stability` of NaN is refused.
+    **Numerics** intervals are clipped at ranks 1 and d. A `Stability` of NaN raises `ValueError`.
 
     >>> import jax, jax.numpy as jnp
     >>> from jaxfs import plot, stability
@@ -140,11 +142,11 @@ def pixel_map(
     **Arguments**
 
     - `values`: `(d,)`, finite, row by row.
-    - `shape`: numbers of rows and columns of the image, of product d.
-    - `num_marked`: number of pixels of the largest values to mark; with their rank, 1 for the
-      largest, if the image has at most 16 rows and columns.
-    - `signed`: whether colours are symmetric about zero; otherwise they begin at the smaller of
-      zero and the smallest value.
+    - `shape`: numbers of rows and columns of the image. Their product is d.
+    - `num_marked`: number of pixels to mark, from the largest value. If the image has at most 16
+      rows and columns, the mark is the rank of the pixel, 1 for the largest value.
+    - `signed`: whether the colours are symmetric about zero. Otherwise the colours begin at the
+      smaller of zero and the smallest value.
     - `label`: meaning of the colours; `None` omits the colour bar.
     - `ax`: where to draw; by default a new figure, 4 inches wide.
 
@@ -178,24 +180,23 @@ def eigenvectors(
 ) -> np.ndarray:
     """Plot the leading eigenvectors of ManiFeSt's operators: common and different structure.
 
-    Eigenvectors of the mean M of two classes are in the upper row, those of their difference D in
-    the lower row, by descending magnitude of the eigenvalue λ. A positive λ(D) belongs to an
-    association that is stronger in the first class.
+    The upper row shows eigenvectors of the mean M of two classes. The lower row shows eigenvectors
+    of their difference D. Each row is in descending order of the magnitude of the eigenvalue λ. A
+    positive λ(D) belongs to an association that is stronger in the first class.
 
     **Arguments**
 
     - `operators`: the result of `jaxfs.manifest_operators`.
     - `num_vectors`: number of eigenvectors of each operator.
-    - `shape`: numbers of rows and columns if the features are pixels. Otherwise each panel has a
-      bar for each of the `num_shown` features of largest magnitude, 8 by default, with their
-      `names`.
+    - `shape`: numbers of rows and columns if the features are pixels. Otherwise each panel shows
+      bars for the `num_shown` features of largest magnitude, 8 by default, with their `names`.
     - `ax`: an array of Axes, `(2, num_vectors)`; by default a new figure, 4 inches wide.
 
     **Returns** the Axes, `(2, num_vectors)`.
 
     **Numerics** the sign of a vector has no meaning; its entry of largest magnitude is positive.
 
-    **Cost** two `eigh` of size d.
+    **Cost** two calls of `eigh` with matrices of size d.
 
     **Reference** Cohen, Shnitzer, Kluger and Talmon, *Few-sample feature selection via feature
     manifold learning*, ICML 2023, figure 2.
@@ -240,7 +241,7 @@ def eigenvectors(
 
 
 def _listing(labels: list[str], ax: "Axes | Figure | None") -> "Axes":
-    """Axes with one line per name, from the top."""
+    """Return Axes with one line per name, from top to bottom."""
     ax = _figures.axes(ax, 0.8 + _LINE * max(len(labels), 3))
     ax.set_yticks(np.arange(len(labels)), labels, **_figures.LITERAL)
     ax.set_ylim(len(labels) - 0.4, -0.6)
@@ -255,7 +256,7 @@ def _counted(label: str, shown: int, total: int) -> str:
 
 
 def _entries(ax, vector: np.ndarray, names, num_shown: int, *, limit: int) -> None:
-    """Bars for the entries of a vector that are largest in magnitude."""
+    """Draw bars for the entries of a vector that are largest in magnitude."""
     largest = _figures.by_falling(np.abs(vector))[:num_shown]
     labels = _figures.names(names, largest, vector.size, limit=max(limit, 5), what="feature")
     _listing(labels, ax)
@@ -273,7 +274,7 @@ def _image_shape(shape: Any, size: int) -> tuple[int, int]:
 
 
 def _image_height(shape: tuple[int, ...], width: float) -> float:
-    """Height in inches of an image of this width; tall images are made narrower."""
+    """Return the height in inches of an image of this width; tall images are made narrower."""
     return min(width * shape[0] / shape[1], 2 * width)
 
 

@@ -1,9 +1,9 @@
-"""Filters, GC and GKL for tables larger than memory, from blocks of rows.
+"""Filters, GC and GKL for tables larger than memory, computed from blocks of rows.
 
-A source (`from_npy`, `from_parquet`, `from_blocks`) is read in a few passes and is never held as a
-whole. The results are those of the functions of the same name on the whole table, to rounding;
-their docstrings explain them. Nothing here runs under `jit`: the passes run on the host, and the
-arithmetic on the device.
+The functions read a source (`from_npy`, `from_parquet`, `from_blocks`) in a few passes and never
+hold the whole table. Up to rounding, each function gives the same result as the function of the
+same name in `jaxfs` on the whole table; see its docstring. The functions cannot be called under
+`jit`: the passes run on the host, and the arithmetic runs on the device.
 
 >>> import numpy as np
 >>> def read():

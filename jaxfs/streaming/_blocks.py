@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxfs import _checks
 
-#: Approximate bytes of a block: enough work for a device, little memory.
+#: Approximate size of a block in bytes: enough work for a device, but little memory.
 _BYTES = 2**26
 
 
@@ -24,10 +24,12 @@ class Block(NamedTuple):
 class Source:
     """Samples that are read one block at a time, as often as needed.
 
-    Use `from_blocks`, `from_npy` or `from_parquet` to create one.
+    Use `from_blocks`, `from_npy` or `from_parquet` to create a source.
 
-    - `num_features`, `dtype`: those of the samples; `rows`: the rows of a block.
-    - `num_samples`: known after the first pass. A later pass with another number raises.
+    - `num_features`, `dtype`: number of features and dtype of the samples.
+    - `rows`: number of rows in a block.
+    - `num_samples`: number of samples, known after the first pass. A later pass with a different
+      number raises `ValueError`.
     """
 
     def __init__(self, read: Callable[[], Iterable[Any]], rows: int | None = None) -> None:
@@ -55,7 +57,7 @@ class Source:
         self.num_samples = seen
 
     def _checked(self) -> Iterator[Block]:
-        """The blocks as they are read, without empty ones."""
+        """Yield the blocks as they are read, checked, without empty blocks."""
         for block in self._read():
             for a in block:
                 _checks.unmasked(a, "a block")
@@ -83,10 +85,12 @@ def _pad_rows(a: np.ndarray, rows: int) -> np.ndarray:
 
 
 def from_blocks(read: Callable[[], Iterable[Any]], *, rows: int | None = None) -> Source:
-    """A source of samples that a function computes or fetches.
+    """Return a source of samples that a function computes or fetches.
 
-    - `read`: called for every pass; returns blocks `(x, y)` or `(x, y, weights)`, always the same.
-    - `rows`: the rows of a block in the computation; by default those of the first block.
+    - `read`: a function that is called once per pass. It returns blocks `(x, y)` or
+      `(x, y, weights)`, the same blocks in every call.
+    - `rows`: number of rows in a block of the computation; by default as many as the first block
+      has.
 
     >>> import numpy as np
     >>> source = from_blocks(lambda: ((np.ones((4, 3)), np.zeros(4, int)) for _ in range(5)))
@@ -104,10 +108,11 @@ def from_npy(
     weights: Any = None,
     rows: int | None = None,
 ) -> Source:
-    """A source of the rows of a matrix `(n, d)` in a `.npy` file, which is memory-mapped.
+    """Return a source of the rows of a matrix `(n, d)` in a memory-mapped `.npy` file.
 
-    - `y`: `(n,)`, labels or targets, or the path of a `.npy` file of them; `weights` likewise.
-    - `rows`: the rows of a block; by default about 64 MiB.
+    - `y`: `(n,)`, labels or targets, or the path of a `.npy` file that contains them.
+    - `weights`: `(n,)`, sample weights, or the path of a `.npy` file that contains them.
+    - `rows`: number of rows in a block; by default a block has about 64 MiB.
     """
     x = _memory_map(path)
     if x.ndim != 2:
@@ -129,7 +134,8 @@ def from_npy(
     def read() -> Iterator[tuple[np.ndarray, ...]]:
         for start in range(0, n, size):
             part = slice(start, start + size)
-            # Each block has a new map and a copy: the pages of one map would stay in memory.
+            # Open a new map for each block and copy the rows. The pages of a single map would stay
+            # in memory.
             yield (np.array(_memory_map(path)[part]), *(column[part] for column in columns))
 
     return Source(read, size)
@@ -142,11 +148,11 @@ def from_parquet(
     columns: Sequence[str] | None = None,
     rows: int | None = None,
 ) -> Source:
-    """A source of the rows of a Parquet file; needs polars.
+    """Return a source of the rows of a Parquet file; needs polars.
 
-    - `target`: the column of labels or targets. Text is encoded by its sorted values, 0, 1, ….
-    - `columns`: the features, in this order; by default all other columns.
-    - `rows`: the rows of a block; by default about 64 MiB.
+    - `target`: the column of labels or targets. Text values are sorted and encoded as 0, 1, ….
+    - `columns`: the columns of the features, in this order; by default all columns but the target.
+    - `rows`: number of rows in a block; by default a block has about 64 MiB.
     """
     import polars as pl
 

@@ -24,7 +24,7 @@ def _of_process() -> float:
 
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except (ImportError, OSError, ValueError):  # not on this platform
+    except (ImportError, OSError, ValueError):  # the limit is unknown on this platform
         return math.inf
     if limit == resource.RLIM_INFINITY:
         return math.inf

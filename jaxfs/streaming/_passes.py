@@ -1,9 +1,10 @@
-"""Moments of the classes from passes over blocks of rows.
+"""Moments of the classes, computed in passes over blocks of rows.
 
-Sums over a block are computed on the device, relative to an origin among the samples. Sums over
-blocks are computed on the host in float64. Neither large offsets nor many rows therefore cost
-digits. All classes have one origin: a feature that is constant in a class has a variance of
-rounding size, while the functions on the whole table give exactly 0.
+The sums over one block are computed on the device, relative to an origin, the median of three
+samples. The sums over all blocks are computed on the host in float64. Large offsets and many rows
+therefore do not reduce the accuracy. All classes share one origin. For this reason, a feature that
+is constant in a class has a variance of the size of rounding errors here, while the functions on
+the whole table give exactly 0.
 """
 
 import functools
@@ -37,7 +38,10 @@ class FirstPass(NamedTuple):
 
     @property
     def unit(self) -> np.ndarray:
-        """A power of two near the largest value of each feature: squares do not overflow."""
+        """Return a power of two near the largest value of each feature.
+
+        Squares of features that are divided by their units do not overflow.
+        """
         limits = np.finfo(jax.dtypes.canonicalize_dtype(self.origin.dtype))
         known = np.isfinite(self.largest) & (self.largest > 0)
         size = np.where(known, self.largest, 1.0)
@@ -46,7 +50,7 @@ class FirstPass(NamedTuple):
 
 
 def first_pass(source: Source, num_classes: int | None) -> FirstPass:
-    """Sizes, means and ranges; `num_classes=None` treats all samples as one class."""
+    """Compute sizes, means and ranges; `num_classes=None` treats all samples as one class."""
     _checks.record(source, "source", Source, "`from_blocks`")
     c = num_classes or 1
     _checks.table_size(c, source.num_features, "num_classes")
@@ -58,7 +62,7 @@ def first_pass(source: Source, num_classes: int | None) -> FirstPass:
         here = np.flatnonzero(block.weights > 0)
         if not len(here):
             continue
-        if origin is None:  # a median is no outlier
+        if origin is None:  # a median, because a single sample could be an outlier
             three = block.x[here[[0, len(here) // 2, -1]]]
             origin = np.median(three, axis=0).astype(source.dtype)
         counts += np.bincount(block.y[here], minlength=c)
@@ -77,9 +81,10 @@ def first_pass(source: Source, num_classes: int | None) -> FirstPass:
 def class_average(
     source: Source, first: FirstPass, function: Callable[..., jax.Array], *more, unit=None
 ) -> np.ndarray:
-    """The mean over each class of a method of `ClassBlocks`, on samples less the class mean.
+    """Return the average over each class of a statistic, a method of `ClassBlocks`.
 
-    The method is called with `more`. Features are divided by `unit`.
+    The method `function` is called on samples minus their class mean, with the arguments `more`.
+    Features are divided by `unit`.
     """
     c = len(first.sizes)
     scale = np.asarray(1.0 if unit is None else unit, source.dtype)
@@ -94,7 +99,10 @@ def class_average(
 
 
 def target_products(source: Source, first: FirstPass) -> tuple[np.ndarray, float]:
-    """Σ w (x − mean)(y − mean) of every feature, in its unit; Σ w (y − mean)². Two passes."""
+    """Return Σ w (x − mean)(y − mean) for each feature x, and Σ w (y − mean)², in two passes.
+
+    Each feature is divided by its unit.
+    """
     mass: Any = 0.0
     total: Any = 0.0
     for block in source:
@@ -115,7 +123,7 @@ def target_products(source: Source, first: FirstPass) -> tuple[np.ndarray, float
 
 
 def _coded(source: Source, num_classes: int | None) -> Iterator[Block]:
-    """Blocks with checked weights, and labels in int32."""
+    """Yield blocks with checked weights, and with labels in int32."""
     for block in source:
         w = block.weights
         if np.any(w < 0) or not np.all(np.isfinite(w)):

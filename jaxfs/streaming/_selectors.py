@@ -1,4 +1,4 @@
-"""Filters, GC and GKL from passes over blocks of rows."""
+"""Filters, GC and GKL, computed in passes over blocks of rows."""
 
 import functools
 
@@ -16,7 +16,7 @@ from jaxfs.methods.gaussian._select import check_fallback, check_rank, search_ar
 from jaxfs.streaming._blocks import Source
 from jaxfs.streaming._passes import FirstPass, class_average, first_pass, target_products
 
-#: Maximum number of bytes of the classes' covariances; otherwise each chosen feature costs a pass.
+#: Maximum size of all covariances in bytes. If they are larger, each chosen feature needs a pass.
 MEMORY = 2**30
 
 # ---- Selectors ----------------------------------------------------------------------------------
@@ -35,17 +35,18 @@ def gc_select(
     key: Array | None = None,
     memory: int = MEMORY,
 ) -> Selection:
-    """`jaxfs.gc_select` of a table that does not fit into memory.
+    """Select features as `jaxfs.gc_select`, from a table that does not fit into memory.
 
-    **Arguments** those of `jaxfs.gc_select`, with a `source` instead of the data, the labels and
-    the weights; and `memory`, the bytes that the covariances of all classes may take. If their
-    8·C·d² bytes fit, one pass computes them and the search needs no other. Otherwise each chosen
-    feature takes a pass.
+    **Arguments** are the same as in `jaxfs.gc_select`, with a `source` instead of the data, the
+    labels and the weights. The argument `memory` is the maximum size in bytes of the covariances of
+    all classes. If these 8·C·d² bytes do not exceed `memory`, one pass computes the covariances and
+    the search needs no further pass. Otherwise the search needs a pass for each chosen feature.
 
     **Returns** `Selection`, as `jaxfs.gc_select`.
 
-    **Cost** two passes and n·d² multiplications, or `num_features` + 1 passes; the default ridge
-    takes one more. The memory is three times `memory`, or O(C k d), and a few blocks.
+    **Cost** with covariances in memory, two passes and n·d² multiplications; otherwise
+    `num_features` + 1 passes. The default ridge needs one more pass. The peak memory is three times
+    `memory`, or otherwise O(C k d), and a few blocks.
     """
     check_fallback(fallback, key)
     model = (num_features, num_classes, objective, ridge, shrinkage, initial)
@@ -64,13 +65,19 @@ def gkl_select(
     initial: ArrayLike | None = None,
     memory: int = MEMORY,
 ) -> Selection:
-    """`jaxfs.gkl_select` of a table that does not fit into memory; otherwise as `gc_select`."""
+    """Select features as `jaxfs.gkl_select`, from a table that does not fit into memory.
+
+    `source`, `memory` and the cost are described in `gc_select`.
+    """
     model = (num_features, num_classes, objective, ridge, shrinkage, initial)
     return _select(source, _search.DivergenceSearch, model, memory)
 
 
 def _select(source, search: type[_search.Search], model, memory, *more, **extra) -> Selection:
-    """The selection by `search`, which receives `more` after the initial features, and `extra`."""
+    """Run a `search` and return its selection.
+
+    `more` and `extra` are further positional and keyword arguments of the class `search`.
+    """
     _checks.record(source, "source", Source, "`from_blocks`")
     dtype = jax.dtypes.canonicalize_dtype(source.dtype)
     (ridge, shrinkage, start), options = search_arguments(source.num_features, dtype, *model)
@@ -91,14 +98,14 @@ def _select(source, search: type[_search.Search], model, memory, *more, **extra)
     for step in range(k):
         i, pending = call("choose", np.int32(step), state)
         own = np.zeros((c, source.num_features))
-        if step < k - 1 and bool(m.finite):  # the last step, and NaN, need no covariances
+        if step < k - 1 and bool(m.finite):  # the last step and NaN data need no covariances
             own = class_average(source, first, ClassBlocks.covariances_with, np.int32(i))
         state = call("absorb", pending, own.astype(dtype))
     return _search.selection(state)
 
 
 def _gaussian_moments(source: Source, first: FirstPass, whole: bool) -> _moments.GaussianMoments:
-    """The moments of the classes; with their covariances if these are to be held as a `whole`."""
+    """Return the moments of the classes, with all covariances if `whole` is true."""
     dtype = jax.dtypes.canonicalize_dtype(source.dtype)
     function = ClassBlocks.covariances if whole else ClassBlocks.variances
     found = class_average(source, first, function)
@@ -111,7 +118,7 @@ def _gaussian_moments(source: Source, first: FirstPass, whole: bool) -> _moments
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 3))
 def _call(search, options, model, method: str, *arguments):
-    """A method of a `Search`, which is built from its model inside `jit`."""
+    """Build a `Search` from its model inside `jit`, and call one of its methods."""
     return getattr(search(*model, **dict(options)), method)(*arguments)
 
 
@@ -119,24 +126,24 @@ def _call(search, options, model, method: str, *arguments):
 
 
 def fisher_score(source: Source, num_classes: int) -> Float[Array, "d"]:
-    """`jaxfs.fisher_score`, in two passes."""
+    """Compute `jaxfs.fisher_score` in two passes."""
     return _classical_class_moments.fisher_ratio(_class_moments(source, num_classes))
 
 
 def anova_score(source: Source, num_classes: int) -> Float[Array, "d"]:
-    """`jaxfs.anova_score`, in two passes."""
+    """Compute `jaxfs.anova_score` in two passes."""
     return _classical_class_moments.f_statistic(_class_moments(source, num_classes))
 
 
 def t_score(source: Source, num_classes: int = 2) -> Float[Array, "d"]:
-    """`jaxfs.t_score`, in two passes."""
+    """Compute `jaxfs.t_score` in two passes."""
     if _checks.integer(num_classes, "num_classes", low=1) != 2:
         raise _checks.fail("num_classes", "2 for t_score; anova_score takes more", num_classes)
     return _classical_class_moments.welch_statistic(_class_moments(source, num_classes))
 
 
 def chi2_score(source: Source, num_classes: int) -> Float[Array, "d"]:
-    """`jaxfs.chi2_score`, in two passes; negative values raise."""
+    """Compute `jaxfs.chi2_score` in two passes; negative values raise `ValueError`."""
     first = first_pass(source, _checks.integer(num_classes, "num_classes", low=2))
     if np.any(first.low < 0):
         j = int(np.nanargmin(first.low))
@@ -148,21 +155,22 @@ def chi2_score(source: Source, num_classes: int) -> Float[Array, "d"]:
 
 
 def variance_score(source: Source) -> Float[Array, "d"]:
-    """`jaxfs.variance_score`, in two passes; the targets are not used."""
+    """Compute `jaxfs.variance_score` in two passes; the targets are not used."""
     m = _scaled(source, first_pass(source, None))
     return m.within / jnp.sum(m.mass) * m.unit * m.unit
 
 
 def pearson_score(source: Source) -> Float[Array, "d"]:
-    """`jaxfs.pearson_score`, in four passes."""
+    """Compute `jaxfs.pearson_score` in four passes."""
     r, _, dtype = _correlation(source)
     return jnp.asarray(np.abs(r), dtype)
 
 
 def f_regression_score(source: Source) -> Float[Array, "d"]:
-    """`jaxfs.f_regression_score`, in four passes.
+    """Compute `jaxfs.f_regression_score` in four passes.
 
-    1 − r² is computed as it stands: for float32 data, the F of a nearly perfect fit has few digits.
+    1 − r² is computed by subtraction. For float32 data, the F statistic of a nearly perfect fit
+    therefore has few correct digits.
     """
     r, mass, dtype = _correlation(source)
     if mass <= 2:
@@ -177,7 +185,7 @@ def _class_moments(source: Source, num_classes: int) -> _classical_class_moments
 
 
 def _scaled(source: Source, first: FirstPass) -> _classical_class_moments.ClassMoments:
-    """The moments in units of each feature's largest value, so that they fit into float32."""
+    """Return the moments of features divided by their largest values, which fit into float32."""
     dtype = jax.dtypes.canonicalize_dtype(source.dtype)
     unit, sizes = first.unit, first.sizes
     squares = class_average(source, first, ClassBlocks.variances, unit=unit) * sizes[:, None]
@@ -187,7 +195,7 @@ def _scaled(source: Source, first: FirstPass) -> _classical_class_moments.ClassM
 
 
 def _correlation(source: Source) -> tuple[np.ndarray, float, np.dtype]:
-    """r, the weight of all samples, and the dtype of the result."""
+    """Return the correlations r, the sum of all weights, and the dtype of the result."""
     first = first_pass(source, None)
     variances = class_average(source, first, ClassBlocks.variances, unit=first.unit)[0]
     squares = variances * first.sizes[0]

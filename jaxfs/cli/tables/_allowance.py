@@ -1,7 +1,7 @@
 """Limits on the size of a table: decompressed bytes and free memory.
 
-A few kilobytes can decompress to terabytes. Sizes are therefore checked before reading or, where a
-format does not state them, while reading.
+A few kilobytes can decompress to terabytes. The sizes are therefore checked before reading. If a
+format does not state the sizes, they are checked while reading.
 """
 
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ from jaxfs.streaming import _memory
 
 #: Default limit, in gigabytes, on the decompressed size of a file.
 GIGABYTES = 2.0
-#: Bytes that are decompressed at a time.
+#: Number of bytes that are decompressed at a time.
 PART = 2**20
-#: Copies of the matrix in memory: as read, as columns, and as the input of a method.
+#: Number of copies of the matrix in memory: as read, as columns, and as the input of a method.
 COPIES = 3
 
 
@@ -26,9 +26,9 @@ class Allowance:
         self._limit, self._free = 1e9 * gigabytes, _memory.free()
 
     def check(self, size: float, copies: float = 1) -> None:
-        """Check that `size` bytes are within the limit, and `copies` of them within the memory.
+        """Check that `size` bytes are within the limit, and that `copies` of them fit into memory.
 
-        The limit does not apply to files that are not compressed.
+        The limit applies to compressed files only.
         """
         if size > max(self._limit, self.stored):
             raise TableError(
@@ -48,7 +48,7 @@ class Allowance:
         self.check_memory(8 * n * d * COPIES, f"{what} of {n} rows and {d} columns")
 
     def gather(self, parts: Iterable[bytes], copies: float, before: int = 0) -> bytes:
-        """Join parts as they are decompressed, after `before` bytes that came earlier."""
+        """Join parts as they are decompressed; `before` bytes were decompressed earlier."""
         kept, size = [], before
         for part in parts:
             size += len(part)

@@ -13,7 +13,7 @@ import numpy as np
 
 #: Cells that mean a missing value, in lower case.
 MISSING_CELLS = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "null", "none", "<na>", "?"})
-#: From this number on, float64 does not represent every integer.
+#: Smallest number from which float64 does not represent every integer.
 EXACT = 2.0**53
 
 _NUMBER = re.compile(
@@ -26,18 +26,18 @@ class Refusal(ValueError):
 
 
 class TableError(Refusal):
-    """A table that cannot be used, or a column that it does not have."""
+    """An error in a table: it cannot be used, or it does not have a requested column."""
 
 
 @dataclasses.dataclass
 class Columns:
     """The columns of a file, before the target is known.
 
-    `arrays`: one `(n,)` array per column: float64 with NaN for missing values, or strings of
-    dtype object with `None` for them. Only the first `num_candidates` columns may be features; the
-    others, such as further arrays of an `.npz`, may be the target. `named`: whether the names come
-    from the file. `rows`: names of the rows. `inexact`: columns of integers that float64 rounds.
-    `marks`: how missing values are written, by column.
+    `arrays`: one `(n,)` array per column. It is float64 with NaN for missing values, or strings of
+    dtype object with `None` for missing values. `num_candidates`: number of columns, from the
+    first, that may be features. The other columns, such as further arrays of an `.npz`, may only be
+    the target. `named`: whether the names come from the file. `rows`: names of the rows. `inexact`:
+    columns of integers that float64 rounds. `marks`: spellings of missing values in each column.
     """
 
     names: list[str]
@@ -51,23 +51,23 @@ class Columns:
 
 
 def printable(text: object, width: int = 60) -> str:
-    """`text` in one line without control characters, which a terminal would obey."""
+    """Return `text` in one line; control characters, which a terminal would run, are escaped."""
     plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
     return plain if len(plain) <= width else plain[: width - 1] + "…"
 
 
 def quote(name: object) -> str:
-    """A name as messages show it."""
+    """Return a name in quotes, for a message."""
     return f"'{printable(name)}'"
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 row`, `2 rows`."""
+    """Return a count with its noun, such as `1 row` or `2 rows`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def numbered(count: int) -> list[str]:
-    """Names for columns that have none."""
+    """Return names for `count` columns without names: `column_1`, `column_2`, …."""
     return [f"column_{j + 1}" for j in range(count)]
 
 
@@ -76,18 +76,18 @@ def is_missing(cell: str) -> bool:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a number as programs write it: ASCII digits, no thousands separators."""
+    """Return whether a cell is a number with ASCII digits and without thousands separators."""
     return _NUMBER.fullmatch(cell.strip()) is not None
 
 
 def is_word(cell: str) -> bool:
-    """Whether a cell is neither missing nor a number, with a point or a comma."""
+    """Return whether a cell is neither missing nor a number; numbers may have a decimal comma."""
     return not (is_missing(cell) or is_number(cell.replace(",", ".", 1)))
 
 
 @contextlib.contextmanager
 def valid(kind: str) -> Iterator[None]:
-    """Turn whatever a library raises on damaged bytes into a `TableError`; hide its warnings."""
+    """Convert errors of a library for damaged files into `TableError`; hide its warnings."""
     with warnings.catch_warnings(action="ignore"):
         try:
             yield

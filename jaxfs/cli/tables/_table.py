@@ -1,7 +1,8 @@
-"""From a file to a matrix of features with names, or a one-line error.
+"""Read a file as a matrix of features with names, or raise a one-line error.
 
-Nothing is guessed that could change the answer. A column that is not numeric and a missing or
-infinite value are refused by name and count; a repeated name is noted.
+The reader does not guess if a guess could change the result. Non-numeric columns, missing values
+and infinite values raise an error that names the columns and counts the values. Repeated names give
+a note.
 """
 
 import dataclasses
@@ -37,12 +38,12 @@ _RISING = 8
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Features in the form that a method takes.
+    """Features in the form that a method expects.
 
-    `values (n, d)`: float64, finite. `names`: d, distinct. `target (n,)`: float64, or strings, or
+    `values (n, d)`: finite, float64. `names`: d distinct names. `target (n,)`: float64, strings or
     `None`. `rows`: names of the rows, if there are any. `notes`: remarks for the user.
     `positions`: positions of the features among the columns of the file, from 1, if there is a
-    file. `gaps (n, d)`: true where a missing value was filled in; `None` if none was.
+    file. `gaps (n, d)`: true where a missing value was filled in; `None` if no value was.
     """
 
     names: list[str]
@@ -56,7 +57,7 @@ class Table:
 
     @property
     def imputed(self) -> dict[str, int]:
-        """Number of values filled in, for each feature that has any."""
+        """Return the number of values filled in, for each feature that has such values."""
         if self.gaps is None:
             return {}
         counts = self.gaps.sum(axis=0).tolist()
@@ -81,15 +82,16 @@ def read_table(
     - `target`, `drop`: columns by name or, if no column has that name, by position: 1 is the first,
       −1 the last.
     - `impute`: `"median"` replaces the missing values of a feature by its median. `"drop"` removes
-      the rows in which a feature or the target is missing. `None` refuses missing values.
+      the rows in which a feature or the target is missing. With `None`, missing values raise
+      `TableError`.
     - `header`, `delimiter`, `decimal`: see `_text.read_text`.
     - `max_gb`: limit on the decompressed size of a file, in gigabytes.
 
     **Returns** a `Table`, or raises `TableError`, a `ValueError` of one line.
 
-    The first column names the rows, and is not a feature, if its cells all differ and it is text or
-    has no name. Repeated names become `a`, `a.2`. Columns of `true` and `false` become 1 and 0.
-    Each of these is noted.
+    The first column contains row names, and is not a feature, if all its cells are different and
+    the column is text or has no name. Repeated names become `a`, `a.2`. In columns of `true` and
+    `false`, the values become 1 and 0. A note reports each of these changes.
     """
     if impute not in (None, "median", "drop"):
         raise TableError(f"impute must be median or drop, got {impute!r}")
@@ -140,7 +142,7 @@ def _read_columns(path: Path, asked: list[str], options: dict[str, str], max_gb:
 
 
 def _take_row_names(columns: Columns, asked: list[str]) -> int | None:
-    """Set the names of the rows from the first column if it holds them; its position."""
+    """Set the row names if the first column contains them; return its position or `None`."""
     name, cells = columns.names[0], columns.arrays[0]
     nameless = columns.named and name in ("", "Unnamed: 0")
     words = cells.dtype.kind == "O"
@@ -161,7 +163,7 @@ def _take_row_names(columns: Columns, asked: list[str]) -> int | None:
 
 
 def _distinct_names(columns: Columns) -> list[str]:
-    """A name of its own for each column; empty for columns that are left out."""
+    """Return a distinct name for each column; columns that are left out have an empty name."""
     nameless = [j for j, name in enumerate(columns.names) if not name]
     full = [j for j in nameless if not np.all(columns.arrays[j] != columns.arrays[j])]
     if full:
@@ -185,7 +187,10 @@ def _distinct_names(columns: Columns) -> list[str]:
 
 
 def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[int]:
-    """Positions of the columns with a name in the file, else with a distinct name or a position."""
+    """Return the positions of the columns called `wanted`.
+
+    `wanted` is a name in the file, else a distinct name, else a position.
+    """
     wanted = wanted.strip()
     for called in (columns.names, names):
         if found := [j for j, name in enumerate(called) if name and name == wanted]:
@@ -204,7 +209,7 @@ def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[in
 
 
 def _build_table(columns: Columns, names: list[str], features: list[int], at: int | None) -> Table:
-    """The features and the target, in which values may still be missing."""
+    """Return a table of the features and the target, which may still have missing values."""
     if not features:
         raise TableError("no feature is left after the target, row names and dropped columns")
     kept = [names[j] for j in features]
@@ -224,7 +229,7 @@ def _build_table(columns: Columns, names: list[str], features: list[int], at: in
 
 
 def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.ndarray:
-    """Features as numbers, finite or missing; columns of `true` and `false` as 1 and 0."""
+    """Return features as numbers, finite or missing; `true` and `false` become 1 and 0."""
     booleans = {"true": 1.0, "false": 0.0, "none": np.nan, None: np.nan}
     read, words = [], []
     for j, array in enumerate(arrays):
@@ -253,13 +258,13 @@ def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.
 
 
 def _list_counts(names: list[str], found: np.ndarray) -> str:
-    """`'a' (3), 'b' (1)`: in how many rows each column is marked, the most first."""
+    """Return the number of rows marked in each column, largest first, as `'a' (3), 'b' (1)`."""
     counts = Counter(dict(zip(names, found.sum(axis=0).tolist(), strict=True)))
     return listed(f"{quote(name)} ({count})" for name, count in counts.most_common() if count)
 
 
 def _impute(table: Table, how: str | None, marks: set[str]) -> Table:
-    """The table without missing values, or an error that says how they are written."""
+    """Return the table without missing values, or raise an error that shows their spellings."""
     gaps = np.isnan(table.values)
     lost = np.zeros(len(gaps), bool)
     if table.target is not None:
@@ -293,7 +298,7 @@ def _impute(table: Table, how: str | None, marks: set[str]) -> Table:
 
 
 def _check_informative(table: Table) -> None:
-    """Refuse a table that leaves nothing to choose."""
+    """Raise `TableError` for a table in which no features can be selected."""
     n, d = table.values.shape
     if n < 2:
         raise TableError("the table has one row; methods compare rows")
@@ -306,7 +311,7 @@ def _check_informative(table: Table) -> None:
 
 
 def _note_identifiers(values: np.ndarray, names: Sequence[str]) -> list[str]:
-    """A note on features that look like row identifiers, which can reveal the target."""
+    """Return a note on features that look like row identifiers; they can reveal the target."""
     found = []
     for name, column in zip(names, values.T, strict=True):
         if (column != np.round(column)).any():  # fractions or missing values

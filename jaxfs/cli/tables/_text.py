@@ -1,7 +1,7 @@
 """Reader of delimited text files: chooses the options of the polars parser and the column types.
 
-Polars reads every cell as a string, and its behaviour on malformed text is undefined. The text is
-therefore brought into the form of RFC 4180 first, or refused.
+Polars reads every cell as a string, and its behaviour on malformed text is undefined. The reader
+therefore first converts the text to the form of RFC 4180, or raises `TableError`.
 """
 
 import gzip
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
-#: Byte order marks; that of UTF-16 is the beginning of that of UTF-32.
+#: Byte order marks by encoding. The mark of UTF-32 begins with the mark of UTF-16.
 _BYTE_ORDER_MARKS: dict[str, tuple[bytes, ...]] = {
     "utf-8-sig": (b"\xef\xbb\xbf",),
     "utf-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),
     "utf-16": (b"\xff\xfe", b"\xfe\xff"),
 }
-#: Forms of cells, as regular expressions without regard to case.
+#: Forms of cells, as case-insensitive regular expressions.
 _FORMS = {
     "missing": "|".join(map(re.escape, sorted(MISSING_CELLS))),
     "none": "none",
@@ -40,7 +40,7 @@ _FORMS = {
 }
 #: Peak memory in bytes, for each byte of the text and for each cell.
 _COPIES, _CELL = 6, 48
-#: Number of lines from which the delimiter is found.
+#: Number of lines from which the delimiter is detected.
 _SAMPLE_LINES = 20
 
 
@@ -52,18 +52,19 @@ def read_text(
     delimiter: str,
     decimal: str,
 ) -> Columns:
-    """The columns of a delimited text file, gzipped if its name ends in `.gz`.
+    """Return the columns of a delimited text file, gzipped if its name ends in `.gz`.
 
     **Arguments**
 
     - `wanted`: names that the caller will ask for.
-    - `header`: `"yes"`, `"no"` or `"auto"`: the first row holds names if one of `wanted` is in it,
-      or if it holds words and no number. It holds values, which is noted, if it holds no word. It
-      is refused if it holds both.
+    - `header`: `"yes"`, `"no"` or `"auto"`. With `"auto"`, the first row is a row of names if it
+      contains one of `wanted`, or words and no number. It is a row of values, and a note says so,
+      if it contains no word. A first row with both words and numbers raises `TableError`.
     - `delimiter`: `"auto"`, an ASCII character, or `comma`, `semicolon`, `tab`, `pipe`, `space`.
-    - `decimal`: `"point"`, `"comma"` or `"auto"`: commas are decimal if at least one of them cannot
-      separate thousands and no number of the table has a point. Other commas in numbers are
-      refused, as are points that may separate thousands where the delimiter is a semicolon.
+    - `decimal`: `"point"`, `"comma"` or `"auto"`. With `"auto"`, commas are decimal if at least one
+      comma cannot separate thousands and no number of the table has a point. Other commas in
+      numbers raise `TableError`. With semicolons as delimiters, so do points that may separate
+      thousands.
     """
     text, notes = _decode(path, allowed)
     mark = _DELIMITERS.get(delimiter, delimiter)
@@ -88,7 +89,7 @@ def read_text(
     names = first if named else _columns.numbered(len(first))
     columns = Columns(names, [], len(names), named, notes=notes)
     _set_arrays(cells, columns, mark, decimal)
-    if ragged and not ends_empty:  # the row names of R are words, or count the rows
+    if ragged and not ends_empty:  # row names written by R are words or row numbers
         start = columns.arrays[0].tolist()
         if start != list(range(1, n)) and not all(map(_columns.is_word, map(str, start))):
             raise TableError(ragged)
@@ -96,7 +97,7 @@ def read_text(
 
 
 def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
-    """The text of a file, and a note if its encoding had to be guessed."""
+    """Return the text of a file, and a note if its encoding had to be guessed."""
     if path.suffix.lower() == ".gz":
         try:
             with gzip.open(path) as stream:
@@ -123,10 +124,10 @@ def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
 
 
 def _detect(text: str) -> str:
-    """The delimiter that occurs equally often in all of the first lines, or most in the first."""
+    """Return the delimiter that occurs equally often in all sample lines, or most in the first."""
     sample = "\n".join(text.lstrip("\n ").split("\n", _SAMPLE_LINES)[:_SAMPLE_LINES])
     lines = re.sub(r'"[^"]*"', "", sample).split("\n")
-    for mark in "\t;|,":  # the comma last: it may be decimal
+    for mark in "\t;|,":  # the comma is last, because commas may be decimal
         counts = {line.count(mark) for line in lines if line.strip(f" {mark}")}
         if len(counts) == 1 and counts != {0}:
             return mark
@@ -134,10 +135,10 @@ def _detect(text: str) -> str:
 
 
 def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, str]:
-    """The cells of a text, column by column, the number of records, and a message.
+    """Return the cells of a text, column by column, the number of records, and a message.
 
-    A first record one cell shorter than all others is given an empty first cell, and the message
-    says so. Other ragged records are refused, empty ones left out.
+    If the first record has one cell less than all others, it gets an empty first cell, and the
+    message says so. Other records of unequal length raise `TableError`. Empty records are skipped.
     """
     import polars as pl
 
@@ -169,7 +170,7 @@ def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, 
         frame = pl.read_csv(text.encode(), separator=mark, has_header=False, infer_schema=False)
         if frame.shape != (len(counts), width):
             raise ValueError(f"{len(counts)} records expected, {frame.height} found")
-    # One long column, because polars is slow on many short ones.
+    # Join all columns into one, because polars is slow on many short columns.
     cells = pl.concat(frame.get_columns(), rechunk=True)
     del frame, text, bare
     cells = cells.fill_null("")
@@ -177,12 +178,12 @@ def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, 
 
 
 def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
-    """Whether the first row holds names; refused where it may hold names or values."""
+    """Return whether the first row contains names; raise `TableError` if this is ambiguous."""
     if header not in ("auto", "yes", "no"):
         raise TableError(f"header must be auto, yes or no, got {header!r}")
     if header != "auto" or not set(first).isdisjoint(wanted):
         return header != "no"
-    words = first[0] == "" or any(map(_columns.is_word, first))  # an index has an empty name
+    words = first[0] == "" or any(map(_columns.is_word, first))  # index columns have no name
     numbers = any(is_number(cell.replace(",", ".", 1)) for cell in first)
     if words and numbers:
         raise TableError(
@@ -192,9 +193,10 @@ def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
 
 
 def _set_arrays(cells: "pl.Series", columns: Columns, mark: str, decimal: str) -> None:
-    """Set the arrays: numbers where every cell is a number or missing, strings otherwise.
+    """Set the arrays: numbers if every cell of a column is a number or missing, otherwise strings.
 
-    In a column of strings, `none` is a value, such as a treatment; among numbers it is missing.
+    In a column of strings, `none` is a value, such as a treatment. In a column of numbers, it is a
+    missing value.
     """
     import polars as pl
 
@@ -204,7 +206,7 @@ def _set_arrays(cells: "pl.Series", columns: Columns, mark: str, decimal: str) -
         return series.to_numpy().reshape(-1, n)[:, int(columns.named) :]
 
     values = grid(cells.cast(pl.Float64, strict=False))
-    # Most columns hold numbers only, and most tables no comma: their cells need no second look.
+    # If the cells have no comma, only columns with cells that are not plain numbers are checked.
     odd = np.isnan(values).any(axis=1)
     part = cells.filter(pl.Series(np.repeat(odd, n)))
     if mark == ";" or decimal == "comma" or part.str.contains(",", literal=True).any():
@@ -239,7 +241,10 @@ def _column(cells: "pl.Series", columns: Columns, j: int) -> np.ndarray:
 def _has_decimal_commas(
     columns: Columns, cells: "pl.Series", forms: dict[str, np.ndarray], mark: str, decimal: str
 ) -> bool:
-    """Whether commas in numbers are decimal; refused where they, or points, may be thousands."""
+    """Return whether commas in numbers are decimal.
+
+    Commas or points that may also separate thousands raise `TableError`.
+    """
     if decimal not in ("auto", "point", "comma"):
         raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
     if decimal == "point":
