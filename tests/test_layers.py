@@ -106,7 +106,7 @@ def cycle(sources: dict[str, str]) -> list[str] | None:
     for module, source in sources.items():
         targets = [target for _, target in own_imports(source, module)]
         files = {t if t in sources else t.rpartition(".")[0] for t in targets}
-        # `from jaxfs.surrogates import _common` imports the file, and not what the face gathers.
+        # `from jaxfs.surrogates import _shared` imports the file, and not what the face gathers.
         graph[module] = {name for name in files if name in sources}
     try:
         graphlib.TopologicalSorter(graph).prepare()

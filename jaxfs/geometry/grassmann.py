@@ -31,8 +31,8 @@ from jaxtyping import Array, Bool, Float
 from jaxfs import _checks
 from jaxfs._numerics import congruence, eps, matmul
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.geometry import _common
-from jaxfs.geometry._common import KarcherMean
+from jaxfs.geometry import _karcher
+from jaxfs.geometry._karcher import KarcherMean
 from jaxfs.linalg import _frechet, _lapack
 from jaxfs.linalg._frechet import SpectralFunction, singular_values
 from jaxfs.linalg._matrix_functions import polar_factor
@@ -87,7 +87,7 @@ def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
     1.5708
     """
     g1, g2 = _same_shape(g1=g1, g2=g2)
-    return _common.norm(_log(g1, g2), noise=2 * sum(g1.shape[-2:]) * eps(g1.dtype))
+    return _karcher.norm(_log(g1, g2), noise=2 * sum(g1.shape[-2:]) * eps(g1.dtype))
 
 
 def geodesic(g1: ArrayLike, g2: ArrayLike, t: Scalar | ArrayLike) -> Float[Array, "*b d k"]:
@@ -202,7 +202,7 @@ def mean(
         expected = "of shape (..., m, d, k) with m > 0 and d ≥ k > 0"
         raise _checks.fail("bases", expected, f"shape {bases.shape}")
     max_iterations = _checks.integer(max_iterations, "max_iterations", low=1)
-    return _mean(bases, _common.mean_weights(weights, bases), max_iterations)
+    return _mean(bases, _karcher.mean_weights(weights, bases), max_iterations)
 
 
 def _same_shape(**bases: ArrayLike) -> tuple[Array, ...]:
@@ -224,7 +224,7 @@ def rotation(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Ar
     Columns absent from both stay where they are.
     """
     absent = ~(present(g1) | present(g2))
-    return polar_factor(matmul(g1.mT, g2) + _common.identity_on(absent, g1.dtype))
+    return polar_factor(matmul(g1.mT, g2) + _karcher.identity_on(absent, g1.dtype))
 
 
 def _offset(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]):
@@ -292,28 +292,28 @@ _SINC_ROOT = _from_series(lambda n, t: -0.25 / ((n + 1.5) * (n + 1)))._replace(
 # ---- The Karcher mean ---------------------------------------------------------------------------
 
 
-@_common.karcher_mean
+@_karcher.karcher_mean
 def _mean(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int):
     """The fixed point M, as a constant; around it exp(M, Δ) with the root Δ = 0."""
     g0, w0 = lax.stop_gradient((g, w))
     heaviest = g0[jnp.argmax(w0)]
-    g0 = _common.silence(g0, w0 == 0, heaviest)
+    g0 = _karcher.silence(g0, w0 == 0, heaviest)
     start = jnp.where(present(heaviest)[None], _chordal_mean(g0, w0), 0.0)
     look = functools.partial(_look, g=g0, w=w0)
-    m, *report = _common.descend(look, _move, start, max_iterations)
+    m, *report = _karcher.descend(look, _move, start, max_iterations)
 
     finite = jnp.all(jnp.isfinite(_logs(m, lax.stop_gradient(g))), axis=(-2, -1))
-    g = _common.silence(g, (w == 0) & ~finite, m)
+    g = _karcher.silence(g, (w == 0) & ~finite, m)
 
     def horizontal(delta):
         return jnp.where(present(m)[None], delta - matmul(m, matmul(m.mT, delta)), 0.0)
 
     def gradient(delta):  # of ½ Σ wᵢ dist²; the identity on the part not tangent at M
         tangent = horizontal(delta)
-        descent = _common.weighted_sum(w, _logs(_exp(m, tangent), g))
+        descent = _karcher.weighted_sum(w, _logs(_exp(m, tangent), g))
         return delta - tangent - horizontal(descent)
 
-    return _exp(m, horizontal(_common.implicit_zero(gradient, jnp.zeros_like(m)))), *report
+    return _exp(m, horizontal(_karcher.implicit_zero(gradient, jnp.zeros_like(m)))), *report
 
 
 def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]):
@@ -322,10 +322,10 @@ def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]
     The step 1 is safe because positive curvature keeps the Hessian below 1. The Hessian has no
     positive lower bound; the longest step moves by a unit distance, and is 100 near the mean.
     """
-    delta = _common.weighted_sum(w, _logs(m, g))
-    longest = 1 / jnp.maximum(_common.norm(delta), 0.01)
+    delta = _karcher.weighted_sum(w, _logs(m, g))
+    longest = 1 / jnp.maximum(_karcher.norm(delta), 0.01)
     one = jnp.ones_like(longest)
-    return _common.Outlook(delta, one, jnp.maximum(longest, 1), 0 * one)
+    return _karcher.Outlook(delta, one, jnp.maximum(longest, 1), 0 * one)
 
 
 def _move(m: Float[Array, "d k"], delta: Float[Array, "d k"], step: Float[Array, ""]):

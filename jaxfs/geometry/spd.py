@@ -24,8 +24,8 @@ from jaxtyping import Array, Bool, Float
 from jaxfs import _checks
 from jaxfs._numerics import congruence, eps, matmul, sinhc, symmetrize
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.geometry import _common
-from jaxfs.geometry._common import KarcherMean
+from jaxfs.geometry import _karcher
+from jaxfs.geometry._karcher import KarcherMean
 from jaxfs.linalg import _frechet, _lapack
 from jaxfs.linalg._divided_differences import EXP, HALF_WAY, LOG, POWER
 from jaxfs.linalg._lapack import solve_triangular
@@ -87,7 +87,7 @@ def distance(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Arr
     a, b = _same_size(a=a, b=b)
     difference = _logm(_whiten(_cholesky(a), b)) if _affine(metric) else _logm(a) - _logm(b)
     different = jnp.any(a != b, axis=(-2, -1), keepdims=True)
-    return _common.norm(jnp.where(different, difference, 0 * lax.stop_gradient(difference)))
+    return _karcher.norm(jnp.where(different, difference, 0 * lax.stop_gradient(difference)))
 
 
 def geodesic(
@@ -256,7 +256,7 @@ def mean(
     _checks.only_if(_affine(metric), max_iterations, "max_iterations", 'metric="affine"')
     most = 200 if max_iterations is None else max_iterations
     most = _checks.integer(most, "max_iterations", low=1)
-    w = _common.mean_weights(weights, mats)
+    w = _karcher.mean_weights(weights, mats)
     if _affine(metric):
         return (_affine_mean if weights is None else _weighted_mean)(mats, w, most)
     m = _logeuclid_mean(mats, w)
@@ -307,10 +307,10 @@ def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Floa
 @functools.partial(jnp.vectorize, signature="(m,d,d),(m)->(d,d)")
 def _logeuclid_mean(k: Float[Array, "m d d"], w: Float[Array, "m"]) -> Float[Array, "d d"]:
     unusable = (w == 0) & ~_is_definite(k)
-    logs = _logm(_common.silence(k, unusable, jnp.eye(k.shape[-1], dtype=k.dtype)))
+    logs = _logm(_karcher.silence(k, unusable, jnp.eye(k.shape[-1], dtype=k.dtype)))
     # An absent matrix at the mean does not change the derivative in its weight, either.
-    logs = _common.silence(logs, unusable, lax.stop_gradient(_common.weighted_sum(w, logs)))
-    return _expm(_common.weighted_sum(w, logs))
+    logs = _karcher.silence(logs, unusable, lax.stop_gradient(_karcher.weighted_sum(w, logs)))
+    return _expm(_karcher.weighted_sum(w, logs))
 
 
 def _mean_of_one_set(
@@ -323,31 +323,31 @@ def _mean_of_one_set(
     k0, w0 = lax.stop_gradient((k, w))
     eye = jnp.eye(k.shape[-1], dtype=k.dtype)
     if absent:
-        k0 = _common.silence(k0, w0 == 0, eye)
-    start = solve_triangular(_cholesky(_common.weighted_sum(w0, k0)), eye)
+        k0 = _karcher.silence(k0, w0 == 0, eye)
+    start = solve_triangular(_cholesky(_karcher.weighted_sum(w0, k0)), eye)
     look = functools.partial(_affine_look, k=k0, w=w0)
-    frame, *report = _common.descend(look, _affine_move, start, max_iterations)
+    frame, *report = _karcher.descend(look, _affine_move, start, max_iterations)
     frame = jnp.where(jnp.isfinite(report[-1]), frame, jnp.nan)
     q, r = _lapack.qr(frame)
     f = solve_triangular(r.mT, q.mT, transpose=True)
 
     if absent:  # matrices that are definite stay: the derivative in their weight is not zero
         unusable = (w == 0) & ~_is_definite(_in_frame(frame, k))
-        k = _common.silence(k, unusable, matmul(f, f.mT))
+        k = _karcher.silence(k, unusable, matmul(f, f.mT))
     c = _in_frame(frame, k)
 
     def gradient(s):  # of ½ Σ wᵢ dist²; the identity on the antisymmetric part
         symmetric = symmetrize(s)
         e = eye - 0.5 * symmetric + 0.125 * matmul(symmetric, symmetric)  # exp(−½S) near 0
-        return s - symmetric - symmetrize(_common.weighted_sum(w, _logm(matmul(e, matmul(c, e)))))
+        return s - symmetric - symmetrize(_karcher.weighted_sum(w, _logm(matmul(e, matmul(c, e)))))
 
-    s = 0.5 * symmetrize(_common.implicit_zero(gradient, jnp.zeros_like(f)))
+    s = 0.5 * symmetrize(_karcher.implicit_zero(gradient, jnp.zeros_like(f)))
     g = f + matmul(f, s + 0.5 * matmul(s, s))  # F exp(½S), to second order
     return symmetrize(matmul(g, g.mT)), *report
 
 
-_affine_mean = _common.karcher_mean(functools.partial(_mean_of_one_set, absent=False))
-_weighted_mean = _common.karcher_mean(functools.partial(_mean_of_one_set, absent=True))
+_affine_mean = _karcher.karcher_mean(functools.partial(_mean_of_one_set, absent=False))
+_weighted_mean = _karcher.karcher_mean(functools.partial(_mean_of_one_set, absent=True))
 
 
 def _in_frame(frame: Float[Array, "d d"], k: Float[Array, "*m d d"]) -> Float[Array, "*m d d"]:
@@ -373,7 +373,7 @@ def _affine_look(frame: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[
     zero = jnp.zeros((), k.dtype)
     (s, beta, spread), _ = lax.scan(add, (jnp.zeros_like(frame), zero, zero), (k, w))
     rounding = frame.shape[0] * eps(k.dtype) * spread
-    return _common.Outlook(s, 2 / (1 + beta), jnp.ones_like(beta), rounding)
+    return _karcher.Outlook(s, 2 / (1 + beta), jnp.ones_like(beta), rounding)
 
 
 def _affine_move(frame: Float[Array, "d d"], s: Float[Array, "d d"], step: Float[Array, ""]):

@@ -24,8 +24,8 @@ from jaxtyping import Array, Float, Int
 from jaxfs import _checks
 from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.geometry import _common, grassmann, spd
-from jaxfs.geometry._common import KarcherMean
+from jaxfs.geometry import _karcher, grassmann, spd
+from jaxfs.geometry._karcher import KarcherMean
 from jaxfs.linalg import _frechet, _lapack, leading_eigenspace
 from jaxfs.linalg._divided_differences import ABS
 
@@ -216,7 +216,7 @@ def mean(
     if points.basis.ndim < 3 or points.basis.shape[-3] == 0:
         expected = "of bases of shape (..., m, d, k) with m > 0"
         raise _checks.fail("points", expected, f"shape {points.basis.shape}")
-    w = _common.mean_weights(weights, points.basis)
+    w = _karcher.mean_weights(weights, points.basis)
     points = _silence(points, w)
     ranks = jnp.where(w == 0, points.core.shape[-1], rank(points))
     smallest = jnp.min(ranks, axis=-1, keepdims=True)
@@ -276,7 +276,7 @@ def _truncate(point: SPSD, to_rank: Int[Array, "*b"]) -> SPSD:
     k = g.shape[-1]
     keep = jnp.broadcast_to(jnp.arange(k), (*to_rank.shape, k)) < to_rank[..., None]
     v = _leading(p, w[..., ::-1], v[..., ::-1], keep)
-    return SPSD(matmul(g, v), matmul(v.mT, matmul(p, v)) + _common.identity_on(~keep, p.dtype))
+    return SPSD(matmul(g, v), matmul(v.mT, matmul(p, v)) + _karcher.identity_on(~keep, p.dtype))
 
 
 @jax.custom_jvp

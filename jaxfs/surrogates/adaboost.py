@@ -29,7 +29,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs import _checks
 from jaxfs._numerics import eps, safe_divide
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.surrogates import _common, _stumps
+from jaxfs.surrogates import _shared, _stumps
 
 __all__ = ["Stumps", "fit", "margin", "predict", "quantiles"]
 
@@ -110,7 +110,7 @@ def fit(
     >>> model.feature.tolist(), round(float(model.threshold[0]), 3)
     ([0], 1.5)
     """
-    x = _common.check_features(x)
+    x = _shared.check_features(x)
     num_rounds = _checks.integer(num_rounds, "num_rounds", low=1)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     y = _checks.labels(y, "y", x.shape[0], num_classes)
@@ -122,7 +122,7 @@ def fit(
         chosen = jnp.ones(x.shape[1], bool)
     else:
         chosen = _checks.weights(features, "features", x.shape[1], x.dtype, what="feature") > 0
-    w = _common.check_weights(weights, x)
+    w = _shared.check_weights(weights, x)
     _checks.has_every_class(y, w, "y", num_classes)
     rate = jnp.asarray(learning_rate, x.dtype)
     return _fit(x, y, thresholds, chosen, rate, w, num_rounds, num_classes, criterion)
@@ -142,7 +142,7 @@ def margin(model: Stumps, x: ArrayLike) -> Float[Array, "n *c"]:
     [−1/(C − 1), 1] for more. A sample with NaN in a feature of the model gives NaN.
     """
     _checks.record(model, "model", Stumps, "`fit`")
-    x = _common.check_features(x)
+    x = _shared.check_features(x)
     feature = model.feature
     if not _checks.is_traced(feature) and x.shape[1] <= (last := int(np.max(np.asarray(feature)))):
         expected = f"(n, d) with the features of the fit, {last} among them"
@@ -189,9 +189,9 @@ def quantiles(
     >>> quantiles(jnp.arange(8.0)[:, None], 3).tolist()
     [[1.0, 3.0, 5.0]]
     """
-    x = _common.check_features(x)
+    x = _shared.check_features(x)
     num_thresholds = _checks.integer(num_thresholds, "num_thresholds", low=1)
-    return _quantiles(x, _common.check_weights(weights, x), num_thresholds)
+    return _quantiles(x, _shared.check_weights(weights, x), num_thresholds)
 
 
 # ---- Rounds -------------------------------------------------------------------------------------

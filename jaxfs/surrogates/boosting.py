@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, Int
 from jaxfs import _checks
 from jaxfs._numerics import safe_divide
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.surrogates import _common
+from jaxfs.surrogates import _shared
 from jaxfs.surrogates._trees import Rules, grow, sort_samples
 
 __all__ = ["BoostingFit", "fit", "predict"]
@@ -96,11 +96,11 @@ def fit(
     [0.0, 1.0]
     """
     _checks.option(loss, "loss", _LOSSES)
-    x, y, w, one = _common.check_samples(x, y, weights, binary=loss == "logistic")
+    x, y, w, one = _shared.check_samples(x, y, weights, binary=loss == "logistic")
     check_settings(num_trees, max_depth, learning_rate, l2, min_child_weight)
     rules = Rules(*(jnp.asarray(a, x.dtype) for a in (learning_rate, l2, min_child_weight)))
     out = _fit(x, jnp.matrix_transpose(y), w, rules, loss, num_trees, max_depth)
-    return _common.without_label_axis(out, one)
+    return _shared.without_label_axis(out, one)
 
 
 def check_settings(num_trees, max_depth, learning_rate, l2, min_child_weight) -> None:

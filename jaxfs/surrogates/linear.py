@@ -15,10 +15,10 @@ from jaxtyping import Array, Float
 from jaxfs import _checks, _numerics
 from jaxfs._numerics import matmul, safe_sqrt
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.surrogates import _common
-from jaxfs.surrogates._common import ResampledScores
+from jaxfs.surrogates import _shared
 from jaxfs.surrogates._lars import path_end
 from jaxfs.surrogates._ridge import ridge
+from jaxfs.surrogates._shared import ResampledScores
 
 __all__ = ["LinearFit", "ResampledScores", "fit", "lars", "resampled_scores"]
 
@@ -58,8 +58,8 @@ def fit(
     >>> fit(x, jnp.array([-1.0, -1.0, 1.0, 1.0])).coefficients.round(3).tolist()
     [0.545]
     """
-    x, y, w, one = _common.check_samples(x, y, weights)
-    return _common.without_label_axis(_fit(x, y, _alpha(alpha, x), w), one)
+    x, y, w, one = _shared.check_samples(x, y, weights)
+    return _shared.without_label_axis(_fit(x, y, _alpha(alpha, x), w), one)
 
 
 def resampled_scores(
@@ -87,10 +87,10 @@ def resampled_scores(
     g ≤ 4p, takes O(g³), and for each label two products with an `(n, n)` or `(n, p)` matrix. Other
     resamples take O(n min(n, p)²). Memory O(n min(n, p) + (n + p) · chunk), never B × p.
     """
-    x, y, w, one = _common.check_samples(x, y, weights)
-    present, chunk = _common.check_masks(masks, chunk_size, w)
+    x, y, w, one = _shared.check_samples(x, y, weights)
+    present, chunk = _shared.check_masks(masks, chunk_size, w)
     out = _resampled(x, y, present, _alpha(alpha, x), w, -(-chunk // y.shape[1]))
-    return _common.without_label_axis(out, one)
+    return _shared.without_label_axis(out, one)
 
 
 def lars(
@@ -133,13 +133,13 @@ def lars(
     >>> lars(x, x[:, 0] + x[:, 1], 1).coefficients.round(3).tolist()
     [0.889, 0.0, 0.0]
     """
-    x, y, w, one = _common.check_samples(x, y, weights)
+    x, y, w, one = _shared.check_samples(x, y, weights)
     if x.shape[0] < 2:
         raise _checks.fail("x", "(n, p) with n ≥ 2 samples", f"{x.shape}")
     number = _checks.integer(num_nonzero, "num_nonzero", low=1)
     _checks.option(method, "method", METHODS)
     out = _lars(x, y, w, min(number, x.shape[0] - 1, x.shape[1]), method)
-    return _common.without_label_axis(out, one)
+    return _shared.without_label_axis(out, one)
 
 
 def _alpha(alpha: Scalar, x) -> Float[Array, ""]:
@@ -189,7 +189,7 @@ def _resampled(x, y, masks, alpha, w, chunk):
             away, found = model.without(full, residual, groups)
             return full[:, None] - away, varied, found
 
-        return _common.stream(model.basis, masks, chunk, full, fit)
+        return _shared.stream(model.basis, masks, chunk, full, fit)
 
     # All labels at once, because they share the equations of a resample.
     return jax.vmap(one, in_axes=1)(y, model.full, model.residual)

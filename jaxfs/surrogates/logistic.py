@@ -27,8 +27,8 @@ from jaxfs import _checks, _numerics
 from jaxfs._numerics import eps, matmul
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.linalg._lapack import cho_solve, cholesky, solve_triangular
-from jaxfs.surrogates import _common
-from jaxfs.surrogates._common import ResampledScores
+from jaxfs.surrogates import _shared
+from jaxfs.surrogates._shared import ResampledScores
 
 __all__ = ["LogisticFit", "ResampledScores", "fit", "resampled_scores"]
 
@@ -67,10 +67,10 @@ def fit(
     >>> fit(x, jnp.array([0, 0, 1, 1])).coefficients.round(2).tolist()
     [1.01]
     """
-    x, y, w, one = _common.check_samples(x, y, weights, binary=True)
+    x, y, w, one = _shared.check_samples(x, y, weights, binary=True)
     _checks.number(c, "c", low=0, open_low=True, scalar=True)
     out = _fit(x, jnp.matrix_transpose(y), jnp.asarray(c, x.dtype), w)
-    return _common.without_label_axis(out, one)
+    return _shared.without_label_axis(out, one)
 
 
 def resampled_scores(
@@ -93,11 +93,11 @@ def resampled_scores(
     **Returns** `ResampledScores`; the variance has B − 1 in its denominator. Means and variances
     are accumulated in chunks: memory is O((n + p) · chunk), never B × p.
     """
-    x, y, w, one = _common.check_samples(x, y, weights, binary=True)
+    x, y, w, one = _shared.check_samples(x, y, weights, binary=True)
     _checks.number(c, "c", low=0, open_low=True, scalar=True)
-    present, chunk = _common.check_masks(masks, chunk_size, w)
+    present, chunk = _shared.check_masks(masks, chunk_size, w)
     out = _resampled(x, jnp.matrix_transpose(y), present, jnp.asarray(c, x.dtype), w, chunk)
-    return _common.without_label_axis(out, one)
+    return _shared.without_label_axis(out, one)
 
 
 # ---- All samples --------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def _halve(accepted, scale):
 @jax.jit
 def _fit(x, y, c, w):
     x, mean = _numerics.centred(x, w)
-    z = _common.reduced_rows(x)
+    z = _shared.reduced_rows(x)
 
     def one(y):
         m = _model(z, y, c, w)
@@ -258,7 +258,7 @@ def _resample(m: _FullFit, y, present: Float[Array, "n b"], c, w):
     reference = jnp.linalg.norm(matmul(t.T, weight * (0.5 - y)), axis=0)
 
     def solve(change, right):
-        return _common.solve_near_identity(t, change, right, 1e-2)
+        return _shared.solve_near_identity(t, change, right, 1e-2)
 
     def magnitude(now, u):
         return jnp.abs(now) + jnp.sum(weight * _loss(m.margin[:, None] + u, y), axis=0)
@@ -271,7 +271,7 @@ def _resample(m: _FullFit, y, present: Float[Array, "n b"], c, w):
 @functools.partial(jax.jit, static_argnames="chunk")
 def _resampled(x, y, masks, c, w, chunk):
     x, _ = _numerics.centred(x, w)
-    z = _common.reduced_rows(x)
+    z = _shared.reduced_rows(x)
 
     def one(y):
         m = _model(z, y, c, w)
@@ -283,7 +283,7 @@ def _resampled(x, y, masks, c, w, chunk):
             pull, done = _resample(m, y, present, c, w)
             return pull, both, done
 
-        scores = _common.stream(x, masks, chunk, -m.pull, fit)
+        scores = _shared.stream(x, masks, chunk, -m.pull, fit)
         return scores._replace(converged=scores.converged & m.converged)
 
     return lax.map(one, y)

@@ -14,8 +14,8 @@ from jaxtyping import Array, Bool, Float
 from jaxfs import _checks, _numerics
 from jaxfs._numerics import matmul, unit_columns
 from jaxfs._types import Record, Scalar, Static
-from jaxfs.surrogates import _common, boosting, linear, logistic
-from jaxfs.surrogates._common import ResampledScores
+from jaxfs.surrogates import _shared, boosting, linear, logistic
+from jaxfs.surrogates._shared import ResampledScores
 
 __all__ = ["BoostedTrees", "Correlation", "Logistic", "Ridge", "ScoringModel", "SelectionModel"]
 
@@ -61,7 +61,7 @@ class Logistic(Record):
         coefficients = logistic.fit(x, y, c=self.c, weights=present).coefficients
         # A label with only one value has no model.
         coefficients = jnp.where(_numerics.varied(y, present)[:, None], coefficients, 0)
-        return _common.shares(coefficients, axis=1)
+        return _shared.shares(coefficients, axis=1)
 
     def resampled(self, x, y, masks, present, chunk_size):
         return logistic.resampled_scores(
@@ -80,7 +80,7 @@ class Ridge(Record):
 
     def scores(self, x, y, present, binary):
         coefficients = linear.fit(x, y, alpha=self.alpha, weights=present).coefficients
-        return _common.shares(coefficients, axis=1)
+        return _shared.shares(coefficients, axis=1)
 
     def resampled(self, x, y, masks, present, chunk_size):
         return linear.resampled_scores(

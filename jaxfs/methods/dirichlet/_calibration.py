@@ -243,7 +243,7 @@ def fit_cover(task: Task, steps: Steps) -> Chosen:
 def _choose_cover(task: Task, explored: Explored) -> Chosen:
     training, values, relevance, promise = explored
     varied, m = task.varied, task.plan.num_features
-    units = unit_columns(*sampled(task, CORRELATED))
+    units = unit_columns(*sampled_rows(task, CORRELATED))
     weights = jnp.where(varied, relevance + PROMISING * promise + ANY, 0)
     order = cover(units, weights, varied, m)
     logits = relevance.at[order].set(jnp.linspace(3, 2, m, dtype=relevance.dtype))
@@ -251,7 +251,7 @@ def _choose_cover(task: Task, explored: Explored) -> Chosen:
     return Chosen(logits, relevance, training.history, values, training.failed_at)
 
 
-def sampled(task: Task, number: int) -> tuple[Float[Array, "r d"], Bool[Array, "r"]]:
+def sampled_rows(task: Task, number: int) -> tuple[Float[Array, "r d"], Bool[Array, "r"]]:
     """At most `number` samples, 0 for padding, and which of them are present."""
     key = stage_keys(task)[0][3]
     rows, there = _training.draw(key, task.present, number, task.x.dtype)

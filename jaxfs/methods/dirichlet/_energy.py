@@ -13,7 +13,7 @@ from jaxfs.methods.dirichlet._calibration import (
     exploration_steps,
     explore,
     larger,
-    sampled,
+    sampled_rows,
     stage_keys,
 )
 from jaxfs.methods.dirichlet._training import (
@@ -51,7 +51,7 @@ def fit_energy(task: Task, steps: Steps) -> Chosen:
 
 @jax.jit
 def _start(task: Task, explored: Explored) -> Int[Array, "m"]:
-    x, _ = sampled(task, _REGRESSED)
+    x, _ = sampled_rows(task, _REGRESSED)
     return linear_covering(x, task.varied, explored.relevance, task.plan.num_features)
 
 

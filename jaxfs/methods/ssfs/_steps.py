@@ -16,7 +16,7 @@ from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.graphs._laplacian import sample_eigenvectors
 from jaxfs.resample import subsample_masks
-from jaxfs.surrogates._common import ResampledScores
+from jaxfs.surrogates._shared import ResampledScores
 from jaxfs.surrogates.models import Correlation, ScoringModel
 
 #: Number of neighbours that vote on the label of a sample.
