@@ -1,7 +1,7 @@
 """Safe arithmetic: precise products, roots and quotients with finite derivatives, fast selection.
 
-Each helper says which NaN or which loss of digits it prevents. All of them keep the dtype of their
-input and compose with jit, vmap and grad.
+The docstring of a helper names the NaN or the loss of digits that the helper prevents. All helpers
+keep the dtype of their input and work under jit, vmap and grad.
 """
 
 import math
@@ -21,15 +21,15 @@ def eps(dtype) -> float:
 def matmul(a: Array, b: Array) -> Array:
     """`a @ b` at full precision.
 
-    By default accelerators multiply float32 in reduced precision. Its three decimal digits are not
-    enough under a logarithm of eigenvalues.
+    By default, accelerators multiply float32 matrices in reduced precision, with about three
+    decimal digits. This is not enough if eigenvalues of the product are passed to a logarithm.
     """
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
 @jax.custom_jvp
 def gram(a: Float[Array, "n m"]) -> Float[Array, "m m"]:
-    """`aᵀ a`; its derivative takes one product, aᵀȧ and its transpose, instead of two."""
+    """`aᵀ a`, with a derivative of one matrix product: aᵀȧ plus its transpose."""
     return matmul(a.T, a)
 
 
@@ -40,22 +40,23 @@ def _gram_jvp(primals, tangents):
 
 
 def symmetrize(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """½(a + aᵀ): products such as `p @ s @ p.T` are symmetric only up to rounding."""
+    """½(a + aᵀ), because products such as `p @ s @ p.T` are symmetric only up to rounding."""
     return 0.5 * (a + jnp.matrix_transpose(a))
 
 
 def congruence(p: Float[Array, "*b m k"], s: Float[Array, "*b k"]) -> Float[Array, "*b m m"]:
-    """`p diag(s) pᵀ`, in one product."""
+    """`p diag(s) pᵀ`, computed with one matrix product."""
     return matmul(p * s[..., None, :], jnp.matrix_transpose(p))
 
 
 def computed_if(
     needed: Bool[Array, ""], compute: Callable[[Array], Array], operand: Array, otherwise: Array
 ) -> Array:
-    """`compute(operand)` if it is needed, else `otherwise`: a loop of at most one turn.
+    """`compute(operand)` if `needed`, else `otherwise`, by a loop of at most one iteration.
 
-    Under `vmap`, `cond` would always compute both. XLA moves out of the loop whatever does not
-    depend on its state; `operand` therefore does, and all costly work must depend on `operand`.
+    Under `vmap`, `lax.cond` would always compute both branches. XLA moves operations that do not
+    depend on the loop state out of the loop. The loop therefore makes `operand` depend on its
+    state, and all costly work of `compute` must depend on `operand`.
     """
     _, found = lax.while_loop(
         lambda state: state[0],
@@ -66,9 +67,9 @@ def computed_if(
 
 
 def safe_divide(a: Array, b: Array) -> Array:
-    """a / b, and 0 where b is zero; the derivative there is zero, not NaN.
+    """a / b, or 0 where b is 0; the derivative is 0 there, not NaN.
 
-    A single `where` around the quotient would still send 0 · ∞ through the derivative.
+    With a single `where` around the quotient, the derivative would still contain 0 · ∞ = NaN.
     """
     zero = b == 0
     quotient = a / jnp.where(zero, jnp.ones_like(b), b)
@@ -76,7 +77,7 @@ def safe_divide(a: Array, b: Array) -> Array:
 
 
 def nan_unless(known: Bool[Array, ""], tree):
-    """The arrays of `tree` if `known`; otherwise NaN, and −1 for integers."""
+    """The arrays of `tree` if `known`; otherwise floats become NaN and integers −1."""
 
     def replaced(a: Array) -> Array:
         return jnp.where(known, a, -1 if jnp.issubdtype(a.dtype, jnp.integer) else jnp.nan)
@@ -85,38 +86,39 @@ def nan_unless(known: Bool[Array, ""], tree):
 
 
 def safe_sqrt(a: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """√a with derivative 0 (not ∞) at a = 0: the subgradient of a norm at the origin.
+    """√a, with derivative 0 (not ∞) at a = 0, which is a subgradient of a norm at the origin.
 
-    Negative entries give NaN, as √ does.
+    Negative entries give NaN, as in `jnp.sqrt`.
     """
     zero = a == 0
     return jnp.where(zero, jnp.zeros_like(a), jnp.sqrt(jnp.where(zero, jnp.ones_like(a), a)))
 
 
 def safe_log(a: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """log a for a > 0, NaN elsewhere; the derivative is finite where the value is."""
+    """log a for a > 0, NaN elsewhere; the derivative is finite wherever the value is finite."""
     positive = a > 0
     return jnp.where(positive, jnp.log(jnp.where(positive, a, jnp.ones_like(a))), jnp.nan)
 
 
 @jax.jit
 def decay(d2: Float[Array, "*s"], scale: Array) -> Float[Array, "*s"]:
-    """exp(−d2 / scale), and its limit at scale 0; `scale` broadcasts to `d2`.
+    """exp(−d2 / scale), with its limit at scale 0; `scale` broadcasts to `d2`.
 
-    The derivative of a quotient squares its divisor, and the square of a small scale is 0. The
-    divisor is therefore the scale in units of itself, 1. Where the exponential underflows nothing
-    is divided, because ∞ times 0 in the derivative would be NaN.
+    The derivative of a quotient squares the divisor, and the square of a small scale underflows to
+    0. The code therefore first divides by the scale as a constant, and then by scale / constant,
+    which is 1. Where the exponential underflows, no division is made, because the derivative would
+    contain ∞ · 0 = NaN.
     """
     tiny = float(jnp.finfo(d2.dtype).tiny)
     limit = (scale < tiny) | (d2 > -2 * math.log(tiny) * scale)
     scale = jnp.where(scale < tiny, 1.0, scale)
     unit = lax.stop_gradient(scale)
     quotient = (jnp.where(limit, 0.0, d2) / unit) * (1 / (1 + (scale - unit) / unit))
-    at_limit = jnp.where(d2 > 0, 0.0, 1.0 + lax.stop_gradient(d2))  # 1 at 0, and NaN stays NaN
+    at_limit = jnp.where(d2 > 0, 0.0, 1.0 + lax.stop_gradient(d2))  # 1 at d2 = 0; NaN stays NaN
     return jnp.where(limit, at_limit, jnp.exp(-quotient))
 
 
-#: Coefficients in z² of atanh(z)/z, 1/(2k+1), and of sinh(z)/z, 1/(2k+1)!.
+#: Coefficients of the power series in z² of atanh(z)/z, 1/(2k+1), and of sinh(z)/z, 1/(2k+1)!.
 ATANHC = tuple(1 / (2 * k + 1) for k in range(14))
 SINHC = tuple(1 / math.factorial(2 * k + 1) for k in range(10))
 
@@ -133,8 +135,8 @@ def even_series(z: Array, coefficients: tuple[float, ...]) -> Array:
 def atanhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """atanh(z) / z for |z| < 1, with exact value 1 at 0.
 
-    The derivative of the quotient cancels for small z, so |z| < ¼ uses the series, whose 14 terms
-    leave less than 1e-17.
+    The derivative of the quotient loses digits by cancellation for small z. For |z| < ¼ the
+    function therefore uses the power series; the error of its 14 terms is below 1e-17.
     """
     small = jnp.abs(z) < 0.25
     far = jnp.where(small, jnp.full_like(z, 0.5), z)
@@ -142,16 +144,16 @@ def atanhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
 
 
 def sinhc(z: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """sinh(z) / z, with exact value 1 at 0 and a derivative that does not cancel there."""
+    """sinh(z) / z, with exact value 1 at 0 and no cancellation in the derivative near 0."""
     small = jnp.abs(z) < 1.0
     far = jnp.where(small, jnp.ones_like(z), z)
     return jnp.where(small, even_series(jnp.where(small, z, 0.0), SINHC), jnp.sinh(far) / far)
 
 
 def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array, "p"]]:
-    """Samples minus their weighted mean, 0 for those of weight 0; and the mean.
+    """Samples minus their weighted mean, and the mean; samples of weight 0 become 0.
 
-    The mean is subtracted twice: one sum of many large numbers loses their last digits.
+    The mean is subtracted twice, because a single sum of many large numbers loses the last digits.
     """
     there = (w > 0)[:, None]
     share = (w / jnp.sum(w))[None]
@@ -163,19 +165,22 @@ def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array
 
 
 def standard_columns(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Float[Array, "n p"]:
-    """Columns of mean 0 and variance 1 over the samples present; 0 if constant or absent."""
+    """Columns with mean 0 and variance 1 over the samples present.
+
+    Constant columns and absent samples become 0.
+    """
     return jnp.sqrt(jnp.sum(present).astype(x.dtype)) * unit_columns(x, present)
 
 
 def varied(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Bool[Array, "p"]:
-    """Which columns are not constant over the samples that are present."""
+    """A mask of the columns that are not constant over the samples present."""
     there = present[:, None]
     low, high = jnp.where(there, x, jnp.inf), jnp.where(there, x, -jnp.inf)
     return jnp.max(high, axis=0) > jnp.min(low, axis=0)
 
 
 def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Array, "n m"]:
-    """Columns minus their mean over the samples present, of length one; 0 if constant."""
+    """Columns minus their mean over the samples present, scaled to length 1; 0 if constant."""
     centre, _ = centred(a, present.astype(a.dtype))
     centre = jnp.where(varied(a, present)[None], centre, 0)
     for length in (lambda c: jnp.max(jnp.abs(c), axis=0), lambda c: jnp.linalg.norm(c, axis=0)):
@@ -184,17 +189,19 @@ def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Arr
 
 
 def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[Array, "k"]]:
-    """The k smallest values, ascending, and their indices; ties by ascending index.
+    """The k smallest values, ascending, and their indices; ties are in ascending index order.
 
-    XLA's `top_k` of float64 is a sort on CPU, which is slow. This is a tournament: groups of √n
-    values keep their minimum, and only the winner's group plays again.
+    On CPU, XLA's `top_k` of float64 sorts all values, which is slow. This function stores the
+    minimum of each group of √n values. Each step takes the smallest of these minima, and updates
+    the minimum of that group only.
 
     **Arguments**
 
-    - `values`: without NaN; infinite ones are never found.
+    - `values`: `(n,)`, without NaN; infinite values are never returned with an index.
     - `k`: static, at most n.
 
-    **Returns** values `(k,)` and indices `(k,)`, infinity and −1 where no finite value is left.
+    **Returns** values `(k,)` and indices `(k,)`. If there are fewer than k finite values, the
+    remaining entries are infinity and −1.
 
     **Cost** O(n + k√n).
     """
@@ -208,7 +215,7 @@ def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[
         group, place = groups[winner], winner * size + jnp.arange(size)
 
         def later(value, index):
-            """The group without the pairs (value, index) that were taken before this one."""
+            """The group, with infinity for entries already taken: those up to (value, index)."""
             return jnp.where((group > value) | ((group == value) & (place > index)), group, jnp.inf)
 
         left = later(value, index)
@@ -225,10 +232,10 @@ def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[
 def attained(
     values: Float[Array, "*s"], present: Bool[Array, "*s"], v: Float[Array, ""]
 ) -> Float[Array, ""]:
-    """`v`, one of the `values` present, with the derivative of the entries equal to it.
+    """`v`, which is one of the `values` present, with the derivative of that entry.
 
-    If several are equal, the derivative is their mean: a subgradient that does not depend on the
-    order of the entries.
+    If several entries equal `v`, the derivative is the mean of their derivatives. This is a
+    subgradient that does not depend on the order of the entries.
     """
     del values, present
     return v
@@ -239,5 +246,5 @@ def _attained_jvp(primals, tangents):
     values, present, v = primals
     hit = present & (values == v)
     total = jnp.sum(tangents[0], where=hit)
-    # `attained` again and not `v`, so that the next derivative sees where it comes from.
+    # Return `attained` and not `v`, so that a second derivative also depends on `values`.
     return attained(*primals), total / jnp.maximum(jnp.sum(hit, dtype=values.dtype), 1)
