@@ -1,14 +1,14 @@
 """Functions of a symmetric matrix, with exact derivatives wherever they exist.
 
-`jnp.linalg.eigh` differentiates its eigenvectors. At repeated eigenvalues the result is NaN, and on
-matrices whose spectrum is degenerate by symmetry (circulant ones) it is finite and wrong. These
-functions differentiate the matrix *function* instead (`_frechet.py`): first and second derivatives
-are right at repeated and clustered eigenvalues, in forward and reverse mode, and cost a few matrix
-products.
+`jnp.linalg.eigh` differentiates the eigenvectors. At repeated eigenvalues this derivative is NaN.
+For matrices whose eigenvalues repeat by symmetry (circulant matrices) it is finite and wrong. The
+functions here differentiate the matrix *function* instead (`_frechet.py`). Their first and second
+derivatives are right at repeated and clustered eigenvalues, in forward and reverse mode, and cost a
+few matrix products.
 
-All functions are batched, `(..., d, d)`, symmetrise their input, keep its dtype (float32 or
+All functions accept batches `(..., d, d)`, symmetrise their input, keep its dtype (float32 or
 float64) and return NaN for a matrix with a non-finite entry. `leading_eigenpairs` is for operators
-that are too large for a matrix.
+that are too large to be stored as a matrix.
 """
 
 from jaxfs.linalg._bordered import eigh_bordered

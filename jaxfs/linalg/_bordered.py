@@ -4,18 +4,18 @@ In the eigenbasis of the matrix, the extended matrix is an arrowhead matrix: a d
 more row and column (q, c). Its eigenvalues are the zeros of the secular function (eq. 21 of
 the GC / GKL paper)
 
-    f(λ) = λ − c + Σ_i q_i² / (d_i − λ),
+    f(λ) = λ − c + Σ_i q_i² / (d_i − λ).
 
-one between any two neighbouring poles d_i, one below all poles and one above. Each zero is found as
-an offset from its nearest pole, so that its distance to *every* pole has full relative accuracy.
-These distances determine the one arrowhead matrix that has exactly these eigenvalues. Its
-eigenvectors are orthogonal to rounding even if eigenvalues cluster (M. Gu, S. Eisenstat, SIAM J.
-Matrix Anal. Appl. 16, 1995). The paper normalises q_i/(λ − d_i) directly, and loses orthogonality
-where eigenvalues are close.
+There is one zero between any two neighbouring poles d_i, one below all poles and one above. The
+code computes each zero as an offset from the nearest pole, so that the distance of the zero to
+*every* pole has full relative accuracy. These distances determine a unique arrowhead matrix that
+has exactly these eigenvalues. The eigenvectors of that matrix are orthogonal to rounding even if
+eigenvalues cluster (M. Gu, S. Eisenstat, SIAM J. Matrix Anal. Appl. 16, 1995). The GC / GKL paper
+normalises q_i/(λ − d_i) directly, and loses orthogonality where eigenvalues are close.
 
-Deflation without branches: equal poles are separated, and zero q_i are made nonzero, by eps/n of
-the norm of the matrix. The distances between poles include this shift exactly, so it is a backward
-error below rounding.
+Deflation needs no branches: equal poles are separated, and zero q_i are made nonzero, by eps/n
+times the norm of the matrix. The distances between poles include this shift exactly, so the shift
+is a backward error below rounding.
 """
 
 import math
@@ -36,19 +36,19 @@ _MAX_STEPS = 100
 def eigh_bordered(
     eigenvalues: ArrayLike, eigenvectors: ArrayLike, v: ArrayLike, c: ArrayLike
 ) -> tuple[Float[Array, "m"], Float[Array, "m m"]]:
-    """Eigenvalues and eigenvectors of [[A, v], [vᵀ, c]] from those of A.
+    """Eigenvalues and eigenvectors of [[A, v], [vᵀ, c]] from the eigen-decomposition of A.
 
     **Arguments**
 
     - `eigenvalues`: `(n,)`, ascending, of a symmetric matrix A.
     - `eigenvectors`: `(n, n)`, the eigenvectors of A in columns.
-    - `v`: `(n,)`, and `c`: a number; the matrix need not be definite.
+    - `v`: `(n,)`, and `c`: a number. The extended matrix need not be definite.
 
     **Returns** eigenvalues `(n + 1,)`, ascending, and eigenvectors `(n + 1, n + 1)`.
 
-    **Numerics** stable for zero couplings and repeated eigenvalues: the error relative to the norm
-    of the matrix, and the loss of orthogonality, grow by about one eps with each insertion. NaN
-    gives NaN. Derivatives are stopped, as in `eigh`.
+    **Numerics** stable for zero entries of `v` and for repeated eigenvalues. The error relative to
+    the norm of the matrix, and the loss of orthogonality, grow by about one eps with each row and
+    column added. A NaN in the input makes the result NaN. Derivatives are stopped, as in `eigh`.
 
     **Cost** one product of n×n matrices, and about ten passes over n² numbers for the eigenvalues.
 
@@ -86,12 +86,13 @@ def _eigh_bordered(w, u, v, c):
 
 
 class _Poles(NamedTuple):
-    """The poles, measured from the pole nearest to each root; the outermost two have no weight.
+    """Distances of all poles from the pole nearest to each root.
 
-    Roots run along the last axis: sums over poles are then sums of rows, which XLA vectorises.
+    The outermost two poles have weight 0. The last axis runs over the roots. Sums over poles are
+    then sums of rows, which XLA vectorises.
     """
 
-    distance: Float[Array, "k m"]  # from the pole of each root to every pole
+    distance: Float[Array, "k m"]  # from the nearest pole of each root to every pole
     weight: Float[Array, "k"]  # q²
     own: Float[Array, "m"]  # the pole from which the root is measured
     on_left: Bool[Array, "k m"]  # poles below the root
@@ -102,7 +103,7 @@ def arrowhead(
 ) -> tuple[Float[Array, "m"], Float[Array, "m m"]]:
     """Eigenvalues, ascending, and eigenvectors of [[diag d, q], [qᵀ, c]], d ascending."""
     size = jnp.max(jnp.abs(jnp.concat([d, q, c[None]])))
-    # A power of two: scaling is exact, and equal poles stay equal even if XLA contracts operations.
+    # By a power of two, scaling is exact: equal poles stay equal even if XLA fuses operations.
     scale = jnp.ldexp(jnp.ones_like(size), -jnp.frexp(jnp.where(size > 0, size, 1))[1])
     w, v = _unit_arrowhead(d * scale, q * scale, c * scale)
     return w / scale, v
@@ -110,12 +111,12 @@ def arrowhead(
 
 def _unit_arrowhead(d, q, c):
     n = d.shape[0]
-    tiny = 2.0 ** math.floor(math.log2(eps(d.dtype) / n))  # its multiples are exact
+    tiny = 2.0 ** math.floor(math.log2(eps(d.dtype) / n))  # multiples of a power of two are exact
     q = jnp.where(q < 0, jnp.minimum(q, -tiny), jnp.maximum(q, tiny))
     apart = tiny * jnp.arange(n, dtype=d.dtype)
     reach = jnp.linalg.norm(q) + 1
     ends = jnp.minimum(d[0], c) - reach, jnp.maximum(d[-1], c) + reach
-    # Poles in two parts, d_i + i·tiny, so that their differences keep the shift.
+    # Poles are stored in two parts, d_i and i·tiny, so that their differences keep the shift.
     pole = jnp.concat([ends[0][None], d, ends[1][None]])
     shift = jnp.pad(apart, 1)
     weight = jnp.pad(q * q, 1)
@@ -131,11 +132,11 @@ def _unit_arrowhead(d, q, c):
 
     left = poles(index)
     above = _secular(left, 0.5 * gap, c)[0] < 0  # the root is nearer to the right pole
-    # The outermost poles have no weight: measure from the true ones.
+    # The outermost poles have weight 0 and are artificial: measure from the poles d_i only.
     own = poles(jnp.clip(jnp.where(above, index + 1, index), 1, n))
     root = _solve(own, gap, above, c)
 
-    # λ_j − d_i, to full relative accuracy.
+    # away[i, j] = λ_j − d_i, with full relative accuracy.
     away = root[None] - own.distance[1:-1]
     q = jnp.where(q < 0, -1.0, 1.0) * _consistent(away, d, apart)
     v = jnp.concat([q[:, None] / away, jnp.ones((1, n + 1), d.dtype)])
@@ -144,7 +145,7 @@ def _unit_arrowhead(d, q, c):
 
 
 def _secular(p: _Poles, root, c):
-    """f, the derivatives of its sums over left and right poles, and the size of its terms."""
+    """f, the slopes of its sums over left and right poles, and the sum of its absolute terms."""
     inverse = safe_divide(jnp.ones_like(p.distance), p.distance - root[None])
     term = p.weight[:, None] * inverse
     slope = term * inverse
@@ -158,10 +159,10 @@ def _secular(p: _Poles, root, c):
 def _solve(p: _Poles, gap, above, c):
     """All roots at once, by bracketed rational interpolation at the two neighbouring poles.
 
-    f is replaced by r + s/(a − λ) + t/(b − λ) with the same value and slopes, whose zero solves a
-    quadratic. A zero outside the bracket is replaced by the middle of the bracket on a logarithmic
-    scale, because the distance to a pole of small weight can be far below rounding. The first guess
-    uses the weights of the poles.
+    Each step replaces f by r + s/(a − λ) + t/(b − λ) with the same value and slopes. The zero of
+    this function solves a quadratic equation. If the zero is outside the bracket, the step takes
+    the middle of the bracket on a logarithmic scale instead, because the distance to a pole of
+    small weight can be far below rounding. The first guess uses the weights of the two poles.
     """
     to_left, to_right = jnp.diagonal(p.distance), jnp.diagonal(p.distance, offset=-1)
     middle = to_left + 0.5 * gap
@@ -194,7 +195,7 @@ def _solve(p: _Poles, gap, above, c):
     def unfinished(state):
         return ~state[4] & (state[3] < _MAX_STEPS)
 
-    # r follows from f at the middle of the interval and the known weights of both poles.
+    # First guess: f at the middle of the interval and the weights of both poles determine r.
     at_left, at_right = p.weight[:-1], p.weight[1:]
     rest = _secular(p, middle, c)[0] - (at_right - at_left) / (0.5 * gap)
     linear = rest * (to_left + to_right) + at_left + at_right
@@ -209,16 +210,17 @@ def _solve(p: _Poles, gap, above, c):
 
 
 def _middle(low, high):
-    """A point between two distances to a pole: the geometric mean, or 1e-3 of one if one is 0."""
+    """The geometric mean of two distances to a pole; if one is 0, 1e-3 times the other."""
     geometric = jnp.sign(high) * jnp.sqrt(jnp.abs(low)) * jnp.sqrt(jnp.abs(high))
     return jnp.where((low == 0) | (high == 0), 1e-3 * (low + high), geometric)
 
 
 def _consistent(away: Float[Array, "n m"], d, apart) -> Float[Array, "n"]:
-    """|q_i| of the arrowhead matrix that has exactly the roots as eigenvalues.
+    """|q_i| of the arrowhead matrix whose eigenvalues are exactly the computed roots.
 
-    q_i² = Π_j |λ_j − d_i| / Π_{k≠i} |d_k − d_i|. Each d_k is paired with λ_k if it is below d_i,
-    and with λ_{k+1} if it is above. The factors of λ_i and λ_{i+1}, next to d_i, remain.
+    q_i² = Π_j |λ_j − d_i| / Π_{k≠i} |d_k − d_i|. The factor of d_k is paired with the factor of λ_k
+    if d_k is below d_i, and with the factor of λ_{k+1} if d_k is above. The factors of λ_i and
+    λ_{i+1}, the roots next to d_i, have no partner.
     """
     n = d.shape[0]
     between = (d[None, :] - d[:, None]) + (apart[None, :] - apart[:, None])  # d_k − d_i

@@ -1,7 +1,8 @@
 """Scalar functions with divided differences that are free of cancellation.
 
-f[a, b] = (f(a) − f(b))/(a − b) loses all digits as a → b. Each function here has a form that does
-not, and that can be differentiated once more: second derivatives need f[a, a, b] = ∂₁f[a, b].
+The quotient f[a, b] = (f(a) − f(b))/(a − b) loses all digits as a → b. For each function, this file
+has a formula of f[a, b] that keeps the digits. The formula can be differentiated once more, because
+second derivatives need f[a, a, b] = ∂₁f[a, b].
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from jaxfs.linalg._frechet import SpectralFunction, apply_diagonal
 
 
 def _sorted(a, b, c):
-    """Three nodes in ascending order: divided differences are symmetric, but rounding is not."""
+    """Three nodes in ascending order, so that rounding does not depend on the order given."""
     a, b, c = jnp.broadcast_arrays(a, b, c)
     lo, hi = jnp.minimum(a, b), jnp.maximum(a, b)
     return jnp.minimum(lo, c), jnp.maximum(lo, jnp.minimum(hi, c)), jnp.maximum(hi, c)
@@ -26,20 +27,21 @@ def _sorted(a, b, c):
 def second_from_first(
     first: Callable[..., Array], near: Callable[[Array], Array] | None = None
 ) -> Callable[..., Array]:
-    """f[a, b, c] from f[a, b] of an analytic function.
+    """A function that computes f[a, b, c] from f[a, b], for an analytic function f.
 
-    For far nodes it is the quotient over the widest gap. For near nodes it is
-    f[lo, mid, hi] = ∫₀¹ ∂₁f[lo + s (hi − lo), mid] ds by five Gauss points, with the nodes sorted.
-    Nodes are near if hi − lo ≤ near(max(|lo|, |hi|)). A tenth of the distance within which f is
-    analytic is exact to rounding. Without `near`, nodes are near where five points differ from
-    three by less than the rounding of the quotient.
+    The nodes are sorted to lo ≤ mid ≤ hi. For far nodes, the result is the quotient
+    (f[hi, mid] − f[mid, lo])/(hi − lo). For near nodes, it is the integral
+    f[lo, mid, hi] = ∫₀¹ ∂₁f[lo + s (hi − lo), mid] ds by five Gauss points. Nodes are near if
+    hi − lo ≤ near(max(|lo|, |hi|)). The integral is exact to rounding if `near` returns at most a
+    tenth of the distance within which f is analytic. Without `near`, nodes are near if the
+    integrals by five and by three points differ by less than the rounding error of the quotient.
     """
 
     def weighted(weights: np.ndarray, values: Array) -> Array:
         return jnp.tensordot(jnp.asarray(weights, values.dtype), values, 1, precision="highest")
 
     def second(a, b, c, t):
-        # Here, because the import of `numpy.polynomial` takes time.
+        # `numpy.polynomial` is used here, not at import of jaxfs, because its import takes time.
         rules = [np.polynomial.legendre.leggauss(m) for m in (5, 3)]
         nodes = np.concatenate([0.5 + 0.5 * x for x, _ in rules])
         (_, fine), (_, coarse) = rules
@@ -65,7 +67,7 @@ def second_from_first(
 
 
 def _log_first(a, b, t):
-    """log: 2 atanh(z) / (a − b), z = (a − b)/(a + b); the quotient where a and b are far apart."""
+    """f[a, b] of log: 2 atanh(z) / (a − b), z = (a − b)/(a + b); the quotient if |z| ≥ ¼."""
     z = safe_divide(a - b, a + b)
     near = jnp.abs(z) < 0.25
     close = safe_divide(2 * even_series(jnp.where(near, z, 0.0), ATANHC), a + b)
@@ -74,7 +76,7 @@ def _log_first(a, b, t):
 
 
 def _exp_first(a, b, t):
-    """exp: e^{(a+b)/2} sinh(h)/h, h = (a − b)/2; the quotient where a and b are far apart."""
+    """f[a, b] of exp: e^{(a+b)/2} sinh(h)/h, h = (a − b)/2; the quotient if |a − b| ≥ 1."""
     near = jnp.abs(a - b) < 1
     close = jnp.exp(0.5 * (a + b)) * even_series(jnp.where(near, 0.5 * (a - b), 0.0), SINHC)
     far = safe_divide(jnp.exp(a) - jnp.exp(b), jnp.where(near, 0.0, a - b))
@@ -82,25 +84,29 @@ def _exp_first(a, b, t):
 
 
 def _power(w, t):
-    """w^t for w ≥ 0 with 0^t = 0 (t > 0), 1 (t = 0), ∞ (t < 0); finite derivative in t."""
+    """w^t for w ≥ 0, where 0^t is 0 (t > 0), 1 (t = 0) or ∞ (t < 0).
+
+    The derivative in t is finite. A negative w gives NaN.
+    """
     positive = w > 0
     value = jnp.where(positive, w, jnp.ones_like(w)) ** t
     at_zero = jnp.where(t > 0, 0.0, jnp.where(t == 0, 1.0, jnp.inf)).astype(w.dtype)
-    # Times t, so that the derivative in t is NaN too, and not that of a constant.
+    # The factor t makes the derivative in t NaN too; the derivative of a constant would be 0.
     undefined = jnp.where(w >= 0, jnp.ones_like(w), jnp.nan) * t
     return jnp.where(positive, value, jnp.where(w == 0, at_zero, undefined))
 
 
 def _power_first(a, b, t):
-    """w^t: m^{t−1} t sinhc(t u)/sinhc(u) with m = √(ab), u = atanh((a − b)/(a + b)).
+    """f[a, b] of w^t: m^{t−1} t sinhc(t u)/sinhc(u), m = √(ab), u = atanh((a − b)/(a + b)).
 
-    At a = b = 0 it is 0 for t > 1 and 1 for t = 1. For t < 1 it is infinite, and 0 is returned.
+    At a = b = 0 the result is 0 for t > 1 and 1 for t = 1. For t < 1 the true value is infinite,
+    and the function returns 0.
     """
     z = safe_divide(a - b, a + b)
     near = (jnp.abs(z) < 0.25) & (a > 0)
     z = jnp.where(near, z, 0.0)
     u = z * even_series(z, ATANHC)
-    # Logarithms of the nodes separately: they are vectors until they are added.
+    # Separate logarithms are cheaper: a and b are vectors, and only their sum is a matrix.
     log_a, log_b = (jnp.log(jnp.where(x > 0, x, jnp.ones_like(x))) for x in (a, b))
     log_mean = 0.5 * (log_a + log_b)
     close = jnp.exp((t - 1) * log_mean) * t * sinhc(t * u) / sinhc(u)
@@ -133,12 +139,12 @@ def _inv_sqrt_second(a, b, c, t):
 
 
 def _abs_first(a, b, t):
-    """|·|: (a + b)/(|a| + |b|), which is the sign for equal signs; 0 at a = b = 0."""
+    """f[a, b] of |·|: (a + b)/(|a| + |b|), which is ±1 for equal signs; 0 at a = b = 0."""
     return safe_divide(a + b, jnp.abs(a) + jnp.abs(b))
 
 
 def _abs_second(a, b, c, t):
-    """0 if no sign changes; otherwise the quotient over the widest gap, which crosses zero."""
+    """f[a, b, c] of |·|: 0 without a sign change, else the quotient over the widest gap."""
     lo, mid, hi = _sorted(a, b, c)
     crosses = (lo < 0) & (hi > 0)
     return safe_divide(
@@ -165,7 +171,7 @@ def abs_diagonal(a: Float[Array, "*b d d"]) -> Float[Array, "*b d"]:
     return apply_diagonal(ABS, a, *_lapack.eigh(a))
 
 
-# ---- Functions of R⁻¹(a − b)R⁻ᵀ for a + b = R Rᵀ, whose eigenvalues are in (−1, 1) --------------
+# ---- Functions of R⁻¹(a − b)R⁻ᵀ for a + b = R Rᵀ; its eigenvalues are in (−1, 1) ----------------
 
 
 def _artanh(x):
@@ -175,7 +181,7 @@ def _artanh(x):
 
 
 def _log_blend(x, t):
-    """g = (1 − t) log(1 + x) + t log(1 − x): e^g is the point `t` from 1 + x to 1 − x."""
+    """g = (1 − t) log(1 + x) + t log(1 − x); e^g moves from 1 + x at t = 0 to 1 − x at t = 1."""
     return (1 - t) * jnp.log(1 + x) + t * jnp.log(1 - x)
 
 
@@ -184,9 +190,10 @@ def _half_way(x, t):
 
 
 def _half_way_first(x, y, t):
-    """The product rule: (u v)[x, y] = ½ (u(x) + u(y)) v[x, y] + ½ (v(x) + v(y)) u[x, y].
+    """f[x, y] of `_half_way`, by the product rule of divided differences.
 
-    With s = ½ log(1 − x²), the exponent is g = s + (1 − 2t) artanh x. For e^g the rule is
+    The rule is (u v)[x, y] = ½ (u(x) + u(y)) v[x, y] + ½ (v(x) + v(y)) u[x, y]. With
+    s = ½ log(1 − x²), the exponent of u = e^g is g = s + (1 − 2t) artanh x. The chain rule gives
     e^g[x, y] = g[x, y] (e^g(x) − e^g(y))/(g(x) − g(y)).
     """
     (angle, rise), (other_angle, other_rise) = (
@@ -194,7 +201,7 @@ def _half_way_first(x, y, t):
     )
 
     def quotient(z, close, far):
-        """artanh(z)/z · close where z is small, elsewhere far/(x − y)."""
+        """artanh(z)/z · close if |z| < ¼, else far/(x − y)."""
         near = jnp.abs(z) < 0.25
         series = even_series(jnp.where(near, z, 0.0), ATANHC) * close
         return jnp.where(near, series, far / jnp.where(near, 1.0, x - y))
@@ -212,7 +219,7 @@ def _half_way_first(x, y, t):
     return 0.25 * ((u * u + v * v) * angle_first + (angle + other_angle) * blend_first)
 
 
-#: ½ (1 + x)^{1−t} (1 − x)^t artanh x: half of the logarithm from b to a at the point `t`.
+#: ½ (1 + x)^{1−t} (1 − x)^t artanh x: half of the logarithm from b to a, at parameter `t`.
 HALF_WAY = SpectralFunction(
     _half_way, _half_way_first, second_from_first(_half_way_first, lambda x: 0.1 * (1 - x))
 )

@@ -5,14 +5,16 @@ For A = V diag(w) Vᵀ and f(A) = V diag(f(w)) Vᵀ, Daleckii and Krein give
     Df(A)[E]     = V (F ∘ (Vᵀ E V)) Vᵀ,                     F_ij = f[w_i, w_j],
     D²f(A)[E, G] = V S Vᵀ,   S_ij = Σ_k f[w_i, w_k, w_j] (E_ik G_kj + G_ik E_kj)
 
-with E and G of the second line in the basis V, and divided differences f[·,·], f[·,·,·]. Both are
-finite and right at repeated eigenvalues, where the derivative of the eigenvectors does not exist.
+where f[·,·] and f[·,·,·] are divided differences. In the second line, E and G are expressed in the
+basis V. Both derivatives are finite and right at repeated eigenvalues, where the derivative of the
+eigenvectors does not exist.
 
 The eigenvectors are therefore never differentiated. `w` and `v` are computed once and passed along
-with `a` as a cache; every derivative is attributed to `a`. Df(A) is a JAX primitive and not a
-`custom_jvp`, because reverse mode must transpose it and *then* still differentiate it in A: JAX
-drops a custom rule when it linearises through it, and second derivatives (forward over reverse)
-would silently miss every term above. Df(A) is self-adjoint, so it is its own transpose.
+with `a` as a cache; every derivative is a derivative in `a`. Df(A) is a JAX primitive and not a
+`custom_jvp` function, because reverse mode must transpose Df(A) and *then* still differentiate it
+in A. JAX drops a custom rule when it linearises a function, and second derivatives (forward over
+reverse) would silently miss every term of D²f(A). Df(A) is self-adjoint, so it is its own
+transpose.
 """
 
 import functools
@@ -43,7 +45,7 @@ class SpectralFunction(NamedTuple):
 
 @functools.cache
 def parameter_derivative(fun: SpectralFunction) -> SpectralFunction:
-    """∂f/∂t, whose divided differences are ∂/∂t of those of f."""
+    """∂f/∂t; its divided differences are the derivatives in t of the divided differences of f."""
 
     def in_parameter(g):
         def derivative(*nodes_and_t):
@@ -66,7 +68,7 @@ def _like(t, ndim: int):
 
 
 def matrix_function(fun: SpectralFunction, a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """f(A) of the symmetric part of `a`; NaN for a matrix with a non-finite entry."""
+    """f(A) for A the symmetric part of `a`; NaN for a matrix with a non-finite entry."""
     a = symmetrize(a)
     return apply(fun, a, *_lapack.eigh(a), None)
 
@@ -90,7 +92,7 @@ def _apply_jvp(fun, primals, tangents):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def apply_diagonal(fun: SpectralFunction, a, w, v) -> Float[Array, "*b d"]:
-    """The diagonal of f(A), without the product that forms the matrix."""
+    """The diagonal of f(A), computed without forming f(A)."""
     del a
     return jnp.sum(v * v * fun.value(w, None)[..., None, :], axis=-1)
 
@@ -104,7 +106,7 @@ def _apply_diagonal_jvp(fun, primals, tangents):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def apply_congruence(fun: SpectralFunction, p, a, w, v, t) -> Float[Array, "*b m m"]:
-    """P f(A) Pᵀ as (P V) f(w) (P V)ᵀ: two products instead of three, without forming f(A)."""
+    """P f(A) Pᵀ, computed as (P V) f(w) (P V)ᵀ: two products instead of three."""
     del a
     return congruence(matmul(p, v), fun.value(w, _like(t, 1)))
 
@@ -127,7 +129,7 @@ derivative_p = Primitive("spectral_derivative")
 
 
 def derivative(fun: SpectralFunction, a, w, v, t, e) -> Float[Array, "*b d d"]:
-    """Df(A)[E]: linear and self-adjoint in `e`, differentiable in `a`, `t` and `e`."""
+    """Df(A)[E]; it is linear and self-adjoint in `e`, and differentiable in `a`, `t` and `e`."""
     parameters = () if t is None else (t,)
     return derivative_p.bind(a, w, v, e, *parameters, fun=fun)
 
@@ -171,7 +173,7 @@ def _derivative_transpose(ct, a, w, v, e, *t, fun):
 
 
 def _derivative_batch(args, axes, *, fun):
-    """The new batch axis comes first: the implementation accepts any leading axes."""
+    """Move the batch axis to the front; the implementation accepts any leading axes."""
     size = next(x.shape[i] for x, i in zip(args, axes, strict=True) if i is not None)
     front = [
         jnp.broadcast_to(x, (size, *x.shape)) if i is None else jnp.moveaxis(x, i, 0)
@@ -193,9 +195,11 @@ mlir.register_lowering(derivative_p, mlir.lower_fun(_derivative_impl, multiple_r
 
 @jax.custom_jvp
 def differentiable_once(cache, a):
-    """`cache`, computed from `a` under stop_gradient, in a rule that has no further derivative.
+    """`cache`, with an error if it is differentiated in `a`.
 
-    Without this guard the next derivative in `a` would silently treat the cache as a constant.
+    A derivative rule that uses an array computed from `a` under stop_gradient passes it through
+    this function. Otherwise the next derivative in `a` would silently treat the array as a
+    constant.
     """
     del a
     return cache
@@ -211,7 +215,7 @@ def _differentiable_once_jvp(primals, tangents):
 
 @jax.custom_jvp
 def singular_values(a: Float[Array, "*b m n"]) -> Float[Array, "*b k"]:
-    """Singular values, descending; each has a first derivative where it is simple and not 0."""
+    """Singular values, descending; a value that is simple and not 0 has a first derivative."""
     return _lapack.svd(a)[1]
 
 

@@ -1,11 +1,11 @@
-"""Decompositions and solves of batches of matrices that cannot deadlock on a CPU.
+"""Decompositions and linear solves of batches of matrices, without deadlocks on CPU.
 
-On CPU, jaxlib cuts a batch of matrices into tasks for the threads of XLA, and one of these threads
-waits for them. If every thread waits, none works: two independent batches on two cores (in a
-derivative under `vmap`, or one on each of two devices) can stop a program forever. A single matrix,
-or a batch of little work, is computed by the thread that asks for it. On CPU these functions
-therefore loop over the matrices of a batch, or over parts of little work; on other platforms they
-leave the batch whole.
+On CPU, jaxlib splits a batch of matrices into tasks for the threads of XLA, and one of these
+threads waits until the tasks are done. If every thread waits, no thread works. Two independent
+batches on two cores (in a derivative under `vmap`, or one batch on each of two devices) can
+therefore stop a program forever. A single matrix, or a small batch, is computed by the calling
+thread. On CPU these functions therefore loop over the matrices of a batch, or over small parts of
+the batch. On other platforms they do not split the batch.
 
 All functions take `(..., m, n)`. No other file of the package calls `jax.numpy.linalg` or
 `jax.lax.linalg` for these operations.
@@ -24,16 +24,16 @@ from jaxtyping import Array, Bool, Float
 
 from jaxfs._numerics import matmul
 
-#: Work of a batch, in floating-point operations, below which jaxlib does not cut it into tasks.
+#: Number of floating-point operations below which jaxlib does not split a batch into tasks.
 _LITTLE = 200_000
-#: Upper bound on the work per matrix (m, n) of any function here, in units of m n min(m, n).
+#: Upper bound on the operations per (m, n) matrix of any function here, over m n min(m, n).
 _WORK = 32
 
 
 def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` of matrices, which `vmap` splits on CPU into parts of little work.
+    """`function` of matrices, with a `vmap` rule that on CPU splits the batch into small parts.
 
-    It is not differentiable.
+    The returned function is not differentiable.
     """
     one = custom_vmap(function)
 
@@ -47,7 +47,7 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
 
         def parts(*arrays):
             if number < size:
-                return _in_turn(whole)(*arrays)  # so that an outer `vmap` splits it again
+                return _in_turn(whole)(*arrays)  # so that an outer `vmap` can split its batch
             moving = [a for a, b in zip(arrays, batched, strict=True) if b]
 
             def run(moving):
@@ -63,22 +63,22 @@ def _in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _batched(function: Callable[..., Any], *arrays: Array) -> Any:
-    """`function` over the leading axes, which all arrays share."""
+    """`function` mapped over the leading axes, which all arrays share."""
     for _ in range(arrays[0].ndim - 2):
         function = jax.vmap(function)
     return function(*arrays)
 
 
 def all_finite(a: Float[Array, "*b m n"]) -> Bool[Array, "*b 1 1"]:
-    """Which matrices are finite: by a sum, which XLA compiles much faster than `all`."""
+    """A mask of the finite matrices, by a sum, which XLA compiles much faster than `all`."""
     a = lax.stop_gradient(a)
     return jnp.sum(a - a, axis=(-2, -1), keepdims=True) == 0
 
 
 def guarded(a: Float[Array, "*b m n"]) -> tuple[Float[Array, "*b m n"], Bool[Array, "*b 1 1"]]:
-    """`a` with the identity for every matrix that is not finite, and which ones are finite.
+    """`a` with every non-finite matrix replaced by the identity, and a mask of the finite ones.
 
-    On NaN LAPACK may iterate forever.
+    LAPACK may iterate forever on NaN.
     """
     finite = all_finite(a)
     identity = jnp.broadcast_to(jnp.eye(a.shape[-2], a.shape[-1], dtype=a.dtype), a.shape)
@@ -91,9 +91,9 @@ _one_svd = _in_turn(lambda a: tuple(jnp.linalg.svd(a, full_matrices=False)))
 
 @jax.jit
 def eigh(a: Float[Array, "*b d d"]) -> tuple[Float[Array, "*b d"], Float[Array, "*b d d"]]:
-    """Eigenvalues, ascending, and eigenvectors of the lower triangle, without derivative.
+    """Eigenvalues, ascending, and eigenvectors of symmetric matrices, without derivative.
 
-    The eigenvalues of a matrix with a non-finite entry are NaN.
+    Only the lower triangle is read. The eigenvalues of a matrix with a non-finite entry are NaN.
     """
     a, finite = guarded(lax.stop_gradient(a))
     w, v = _batched(_one_eigh, a)
@@ -160,13 +160,13 @@ _one_cholesky = _in_turn(lambda a: jnp.linalg.cholesky(a, symmetrize_input=False
 @jax.custom_jvp
 @jax.jit
 def cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """L with L Lᵀ = a, from the lower triangle; NaN for a matrix that is not positive definite."""
+    """L with L Lᵀ = a, from the lower triangle of `a`; NaN if `a` is not positive definite."""
     return _batched(_one_cholesky, a)
 
 
 @cholesky.defjvp
 def _cholesky_jvp(primals, tangents):
-    """L⁻¹ dL is lower triangular; with its transpose it sums to L⁻¹ da L⁻ᵀ."""
+    """dL, from the lower triangular M = L⁻¹ dL, which satisfies M + Mᵀ = L⁻¹ da L⁻ᵀ."""
     root = cholesky(*primals)
     inner = whiten(root, tangents[0])
     return root, matmul(root, 0.5 * (jnp.tril(inner) + jnp.tril(inner, -1)))
@@ -189,7 +189,7 @@ def qr(a: Float[Array, "*b m n"]) -> tuple[Float[Array, "*b m k"], Float[Array, 
 
 @qr.defjvp
 def _qr_jvp(primals, tangents):
-    """With C = da R⁻¹ and M = QᵀC, QᵀdQ is skew and has the lower triangle of M."""
+    """dQ and dR: QᵀdQ is skew-symmetric, with the lower triangle of M = QᵀC, C = da R⁻¹."""
     q, r = qr(*primals)
     c = solve_triangular(r.mT, tangents[0].mT).mT
     m = matmul(q.mT, c)

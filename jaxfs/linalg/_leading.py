@@ -1,9 +1,9 @@
-"""Leading eigenpairs of an operator that is given by its products with blocks of vectors.
+"""Leading eigenpairs of an operator that is given as a function of blocks of vectors.
 
-Block Krylov with restarts: from an orthonormal block X, the space [X, A X, A² X] is made
-orthonormal, A is projected onto it (Rayleigh–Ritz), and the leading vectors found there are the
-next X. Two products with A per round are as good as a Chebyshev filter of degree two, and need no
-bounds on the spectrum.
+The method is block Krylov iteration with restarts. Each round starts from an orthonormal block X,
+computes an orthonormal basis of the space [X, A X, A² X] and projects A onto this space
+(Rayleigh–Ritz). The leading Ritz vectors are the next X. The two products with A per round are as
+good as a Chebyshev filter of degree two, and need no bounds on the spectrum.
 """
 
 import functools
@@ -21,7 +21,7 @@ from jaxfs._numerics import eps, matmul, symmetrize
 from jaxfs._types import ArrayLike, Static
 from jaxfs.linalg import _lapack
 
-#: Number of blocks that span the space of a round: X and two products with A.
+#: Number of blocks that span the space of a round: X, A X and A² X.
 DEPTH = 3
 
 
@@ -30,7 +30,8 @@ class Eigenpairs(NamedTuple):
 
     - `values`: `(k,)`, descending; `vectors`: `(d, k)`, orthonormal columns. In each column, the
       entry of largest magnitude is positive.
-    - `residuals`: `(k,)`, ‖A v − λ v‖. Each value is at most this far from an eigenvalue of A.
+    - `residuals`: `(k,)`, ‖A v − λ v‖. Each value differs from an eigenvalue of A by at most
+      its residual.
     - `converged`: whether all residuals are within the tolerance; `iterations`: number of rounds.
     """
 
@@ -59,28 +60,28 @@ def leading_eigenpairs(
 
     - `key`: random key for the initial block.
     - `matvec`: maps `(d, b)` to `(d, b)`, the product of a symmetric matrix and b vectors; traced.
-      The matrix itself is never needed. Calls with the same function compile once. If its
-      arrays change between calls, pass a `jax.tree_util.Partial(function, arrays…)`.
+      The matrix itself is never needed. Calls with the same function compile once. If arrays that
+      the function uses change between calls, pass a `jax.tree_util.Partial(function, arrays…)`.
     - `d`, `k`: static, 1 ≤ k ≤ d.
     - `start`: `(d, j)`, initial vectors, such as the solution of a similar problem; random vectors
       complete the block.
     - `oversample`: static; number of vectors iterated in addition to k, by default k/5 and at least
-      8. Convergence depends on the gap from eigenvalue k to k + `oversample` + 1.
+      8. Convergence depends on the gap between eigenvalues k and k + `oversample` + 1.
     - `tolerance`: the iteration ends when every residual ‖A v − λ v‖ is below `tolerance`·max|λ|.
       The default √eps leaves errors of eps·max|λ|²/gap in eigenvalues and √eps·max|λ|/gap in
       vectors.
     - `max_iterations`: static; maximum number of rounds, of two products each.
-    - `dtype`: float32 or float64. It must be the dtype of `start`, if `start` is given, which is
-      then the default. Otherwise, the default is the default float dtype of JAX.
+    - `dtype`: float32 or float64. The default is the dtype of `start`, or without `start` the
+      default float dtype of JAX. If `start` is given, `dtype` must equal its dtype.
 
     **Returns** `Eigenpairs`: `values` `(k,)`, descending, `vectors` `(d, k)`, `residuals` `(k,)`,
-    `converged`, `iterations`. The order includes the sign: −5 comes after 1.
+    `converged`, `iterations`. Values are ordered with their sign: −5 comes after 1.
 
-    **Numerics** a failure to converge is reported, not raised. NaN in a product makes all values
-    NaN.
+    **Numerics** if the iteration does not converge, `converged` is false; no error is raised. NaN
+    in a product makes all values NaN.
 
-    **Derivatives** none, as for `eigh`. To differentiate an eigenvalue, compute vᵀ A v with its
-    eigenvector v held fixed: this has the value and the derivative of the eigenvalue.
+    **Derivatives** none, as for `eigh`. To differentiate an eigenvalue, compute vᵀ A v with the
+    eigenvector v held fixed: this number has the value and the derivative of the eigenvalue.
 
     **Cost** each round takes two products with a block of b = k + `oversample` vectors,
     about 40 d b² operations, and memory for 8 blocks. If 3 b ≥ d, the operator is applied to the
@@ -123,7 +124,7 @@ def leading_eigenpairs(
 
 def _without_derivative(matvec: Callable[[Array], Array], example) -> Callable[[Array], Array]:
     """`matvec` with the arrays that it closes over, or that a `Partial` binds, made constant."""
-    if not isinstance(matvec, jax.tree_util.Partial):  # nested, its arrays would be static
+    if not isinstance(matvec, jax.tree_util.Partial):  # in a nested Partial, arrays would be static
         matvec = jax.tree_util.Partial(matvec)
     matvec = jax.tree.map(lax.stop_gradient, matvec)
     converted, closed_over = jax.closure_convert(matvec, example)
@@ -181,7 +182,7 @@ def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iteration
 def _complement(spaces: list[Array], new: Float[Array, "d b"]) -> Float[Array, "d b"]:
     """An orthonormal basis of the part of `new` orthogonal to `spaces`.
 
-    For converged vectors that part is rounding error; the second pass makes it orthogonal, too.
+    For converged vectors, this part is only rounding error. A second pass makes it orthogonal too.
     """
     for _ in range(2):
         for q in spaces:
@@ -191,7 +192,7 @@ def _complement(spaces: list[Array], new: Float[Array, "d b"]) -> Float[Array, "
 
 
 def _ritz(spaces: list[Array], images: list[Array], b: int) -> _Block:
-    """The leading b Ritz pairs of a space, from an orthonormal basis and its images under A."""
+    """The leading b Ritz pairs of a space, from an orthonormal basis and its products with A."""
     q, aq = jnp.concat(spaces, axis=1), jnp.concat(images, axis=1)
     w, u = _lapack.eigh(symmetrize(matmul(q.T, aq)))
     w, u = w[::-1][:b], u[:, ::-1][:, :b]

@@ -34,7 +34,7 @@ def eigh(a: ArrayLike) -> tuple[Float[Array, "*b d"], Float[Array, "*b d d"]]:
 
 
 def _apply_definite(fun: SpectralFunction, a, t=None) -> Float[Array, "*b d d"]:
-    """f(a) with eigenvalues that are negative by rounding alone set to 0."""
+    """f(a), with eigenvalues set to 0 if they are negative only by rounding."""
     a = symmetrize(a)
     w, v = _lapack.eigh(a)
     tolerance = w.shape[-1] * eps(w.dtype) * jnp.max(jnp.abs(w), axis=-1, keepdims=True)
@@ -49,7 +49,7 @@ def sqrtm(a: ArrayLike) -> Float[Array, "*b d d"]:
 
     - `a`: `(..., d, d)`.
 
-    **Numerics** eigenvalues in [−d·eps·‖a‖, 0] count as 0; more negative ones give NaN.
+    **Numerics** eigenvalues in [−d·eps·‖a‖, 0] count as 0; more negative eigenvalues give NaN.
 
     **Derivatives** exact to second order for positive definite `a`. Inside the kernel of a singular
     matrix the derivative is infinite, and 0 is used for that block.
@@ -92,9 +92,9 @@ def powm(a: ArrayLike, t: Scalar | ArrayLike) -> Float[Array, "*b d d"]:
     **Numerics** eigenvalues that are negative by rounding count as 0, with 0^t = 0 for t > 0. A
     singular matrix to a negative power, or an indefinite matrix, gives NaN.
 
-    **Derivatives** in `a` and in `t`, to second order, mixed ones included. Inside the kernel of a
-    singular matrix the derivative for t < 1 is infinite, and 0 is used; so it is for all second
-    derivatives.
+    **Derivatives** in `a` and in `t`, to second order, including mixed derivatives. Inside the
+    kernel of a singular matrix, 0 is used for the first derivative if t < 1, where the true
+    derivative is infinite, and for all second derivatives.
     """
     a = _checks.square(a, "a")
     _checks.number(t, "t")
@@ -110,7 +110,7 @@ def absm(a: ArrayLike) -> Float[Array, "*b d d"]:
     """|a| = V |w| Vᵀ, the square root of a².
 
     **Derivatives** exact to second order for nonsingular `a`. At a zero eigenvalue |·| has a kink:
-    the derivative used inside the kernel is 0, one of its subgradients.
+    inside the kernel, the derivative is set to 0, which is a subgradient.
     """
     return _frechet.matrix_function(ABS, _checks.square(a, "a"))
 
@@ -159,8 +159,8 @@ def spectral_function(
     - `divided_difference`: (f(x) − f(y))/(x − y), elementwise, and f′(x) at x = y. Write it without
       cancellation (for √: 1/(√x + √y)).
     - `second_divided_difference`: f[x, y, z], used by second derivatives only. The default is
-      computed from `divided_difference` and right for analytic f; give it for other functions, such
-      as |x|, which has a kink.
+      computed from `divided_difference` and is right for analytic f. Pass this argument for other
+      functions, such as |x|, which has a kink.
 
     **Derivatives** of first and second order; a third derivative raises `NotImplementedError`.
 
@@ -179,7 +179,7 @@ def spectral_function(
 
 @functools.lru_cache(maxsize=128)
 def _spectral_function(*functions: Static) -> SpectralFunction:
-    """One object per set of functions, so that compilation caches recognise it."""
+    """One `SpectralFunction` per set of functions, so that compiled programs are reused."""
     f, first, *more = (function.value for function in functions)
     second = more[0] if more else None
     first_t = lambda a, b, t: first(a, b)  # noqa: E731
@@ -188,7 +188,10 @@ def _spectral_function(*functions: Static) -> SpectralFunction:
 
 
 def _nan_unless_finite(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """`a`, with every entry of a matrix NaN if one is not finite: ∞ · 0 is NaN in some only."""
+    """`a`, with all entries of a matrix NaN if any entry is not finite.
+
+    Infinite eigenvalues make only some entries NaN, by ∞ · 0.
+    """
     return jnp.where(jnp.all(jnp.isfinite(a), axis=(-2, -1), keepdims=True), a, jnp.nan)
 
 
@@ -202,7 +205,8 @@ def polar(c: ArrayLike) -> Float[Array, "*b k k"]:
     **Numerics** a matrix with a non-finite entry gives NaN.
 
     **Derivatives** dQ = Q Ω with Ω H + H Ω = Qᵀ dC − dCᵀ Q, H = (CᵀC)^½; right at repeated singular
-    values, to second order. Pairs of zero singular values, where Q is not unique, contribute 0.
+    values, to second order. Q is not unique for pairs of zero singular values; such pairs
+    contribute 0.
 
     >>> import jax.numpy as jnp
     >>> polar(jnp.diag(jnp.array([3.0, -2.0]))).tolist()
@@ -246,11 +250,11 @@ def leading_eigenspace(
 
     **Returns** G `(..., d, k)` by descending eigenvalue and P `(..., k, k)`, diagonal.
 
-    **Derivatives** are those of the *subspace*: dG = G⊥ [(G⊥ᵀ da G)_ij / (w_j − w_i)] and
-    dP = Gᵀ da G. The basis moves without turning inside its span. A result that does not depend on
-    the choice of basis, such as G P Gᵀ, then has its true first derivative whenever eigenvalues k
-    and k+1 differ, even if those inside repeat. Without that gap the derivative is finite but
-    arbitrary. A second derivative raises `NotImplementedError`.
+    **Derivatives** follow the *subspace*: dG = G⊥ [(G⊥ᵀ da G)_ij / (w_j − w_i)] and
+    dP = Gᵀ da G. The basis does not rotate within its span. A result that does not depend on the
+    choice of basis, such as G P Gᵀ, then has its true first derivative whenever eigenvalues k and
+    k+1 differ, even if the first k eigenvalues repeat. If eigenvalues k and k+1 are equal, the
+    derivative is finite but arbitrary. A second derivative raises `NotImplementedError`.
     """
     a = symmetrize(_checks.square(a, "a"))
     k = _checks.integer(k, "k", low=1, high=a.shape[-1])
