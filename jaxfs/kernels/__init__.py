@@ -1,8 +1,8 @@
-"""Distances, bandwidth rules and Gaussian kernels; without labels.
+"""Distances, bandwidth rules and Gaussian kernels, all without labels.
 
-Samples are rows and features are columns. The functions of features are those of samples on the
-transpose. A weight of 0 removes a coordinate, and a mask removes a point (padding): the values
-there, NaN included, do not change a bit of the rest.
+Samples are rows and features are columns. Each function of features (`feature_…`) is a function of
+samples applied to the transpose. A weight of 0 removes a coordinate, and a mask removes a point
+(padding). Removed values, NaN included, do not change any bit of the other results.
 """
 
 from jaxfs.kernels._distances import distances, feature_squared_distances, squared_distances

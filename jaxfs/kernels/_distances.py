@@ -1,8 +1,8 @@
-"""Squared distances by one matrix product that keep the digits of the small ones.
+"""Squared distances by one matrix product, with accurate small distances.
 
-D = ‖a‖² + ‖b‖² − 2 a·b cancels when a and b are close together and far from the origin. The points
-are therefore centred twice before they are multiplied, and values at the level of rounding are set
-to 0.
+The formula D = ‖a‖² + ‖b‖² − 2 a·b loses digits by cancellation when a and b are close together and
+far from the origin. The points are therefore centred twice before they are multiplied, and
+distances at the level of rounding are set to 0.
 """
 
 import math
@@ -32,18 +32,18 @@ def squared_distances(
     - `x`: `(n, p)`, one point per row.
     - `z`: `(m, p)`; `x` itself by default.
     - `weights`: `(p,)`, nonnegative; ones by default. A coordinate of weight 0 is ignored.
-    - `mask`: `(m,)`, false or 0 for rows of `z` (by default of `x`) that are padding. They do not
-      enter the arithmetic of the others; their own distances are meaningless.
+    - `mask`: `(m,)`, false or 0 for rows of `z` (by default of `x`) that are padding. These
+      rows do not affect the distances of other rows; their own distances are meaningless.
 
-    **Returns** `(n, m)`; without `z` exactly symmetric, with a diagonal of exact zeros.
+    **Returns** `(n, m)`. Without `z` the result is exactly symmetric, with an exact zero diagonal.
 
-    **Numerics** one matrix product of centred points. Values that it cannot distinguish from
-    rounding, D_ij ≤ (4 + √p)·eps·(‖a_i‖² + ‖b_j‖²) with a, b the centred points, are exactly 0, so
-    duplicates have distance 0. Between integers small enough for exact products it is exact. A
+    **Numerics** one matrix product of centred points. Distances at the level of rounding,
+    D_ij ≤ (4 + √p)·eps·(‖a_i‖² + ‖b_j‖²) with a, b the centred points, are set to exactly 0, so
+    duplicates have distance 0. The result is exact for integers small enough for exact products. A
     coordinate that is not finite, or whose square overflows, makes the distances of its point NaN,
-    and no others.
+    and no other distances.
 
-    **Derivatives** in `x`, `z` and `weights`: those of the formula, also at zero distance.
+    **Derivatives** in `x`, `z` and `weights`: the derivatives of the formula, also at distance 0.
 
     **Cost** one product of `(n, p)` and `(p, m)`; memory O(nm + np + mp).
 
@@ -88,12 +88,12 @@ def distances(
     weights: ArrayLike | None = None,
     mask: ArrayLike | None = None,
 ) -> Float[Array, "n m"]:
-    """Euclidean distances: the root of `squared_distances`, with derivative 0 at distance 0."""
+    """Euclidean distances: the square root of `squared_distances`, with derivative 0 at 0."""
     return safe_sqrt(squared_distances(x, z, weights=weights, mask=mask))
 
 
 def coordinate_weights(weights: ArrayLike | None, x: Array, what: str) -> Float[Array, "p"]:
-    """Checked weights of the coordinates of points `x`; ones by default."""
+    """Check and return the weights of the coordinates of points `x`; ones by default."""
     if weights is None:
         return jnp.ones(x.shape[1:], x.dtype)
     return _checks.weights(weights, "weights", x.shape[1], x.dtype, what=what)
@@ -103,12 +103,12 @@ def coordinate_weights(weights: ArrayLike | None, x: Array, what: str) -> Float[
 
 
 class Points(NamedTuple):
-    """Points as x = centre + level + rest, with sums of the rest over the coordinates.
+    """Points split as x = centre + level + rest, with sums of `rest` over the coordinates.
 
-    The centre `(p,)` is common to all points, the level of a point to all its coordinates. Offsets
-    of coordinates or of points (features in different units) then do not cost a small distance its
-    digits. In exact arithmetic any centre and level give the same distances, so derivatives treat
-    both as constants.
+    All points share the centre `(p,)`. All coordinates of a point share the level of the point.
+    Small distances then keep their digits if coordinates or points (such as features in different
+    units) have large offsets. In exact arithmetic any centre and level give the same distances, so
+    derivatives treat both as constants.
     """
 
     rest: Float[Array, "n p"]
@@ -120,7 +120,7 @@ class Points(NamedTuple):
 def mean_point(
     x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"] | None = None
 ) -> Float[Array, "1 p"]:
-    """The centre of the points that are present and hold no NaN, each minus its own mean."""
+    """The coarse mean of the points present that contain no NaN, each minus its own mean."""
     x = lax.stop_gradient(_regular(x, w))
     mean = safe_divide(jnp.sum(w[None, :] * x, axis=1), jnp.sum(w))
     used = ~jnp.isnan(mean) if present is None else present & ~jnp.isnan(mean)
@@ -134,33 +134,34 @@ def points_about(
     centre: Float[Array, "1 p"],
     present: Bool[Array, "n"] | None = None,
 ) -> Points:
-    """`x` as `Points` about a centre; points that are not present are moved to the centre."""
+    """`x` as `Points` with the given centre; points that are not present become the centre."""
     x = _regular(x, w)
     if present is not None:
         x = jnp.where(present[:, None], x, jnp.broadcast_to(centre, x.shape))
     level = _coarse_mean(lax.stop_gradient(x - centre), w[None, :], axis=1)
-    # The sum first, exact because both are coarse: x − centre would round a small x away.
+    # Add first: centre + level is exact because both are coarse. x − centre would lose a small x.
     rest = x - (centre + level)
     weighted = rest * w[None, :]
     return Points(rest, level[:, 0], jnp.sum(weighted, axis=1), jnp.sum(weighted * rest, axis=1))
 
 
 def squarable(x: Float[Array, "n p"]) -> Bool[Array, "n p"]:
-    """Whether entries are finite, and so small that a squared distance over p of them is."""
+    """A mask of entries that are finite and small enough that squared distances are finite."""
     return jnp.abs(x) < math.sqrt(float(jnp.finfo(x.dtype).max) / max(1, x.shape[1])) / 8
 
 
 def _regular(x: Float[Array, "n p"], w: Float[Array, "p"]) -> Float[Array, "n p"]:
-    """`x` with NaN for entries that are not squarable, and 0 if their weight is 0."""
+    """`x` with every entry that is not squarable replaced by NaN, or by 0 if its weight is 0."""
     instead = jnp.where(w == 0, jnp.zeros_like(w), jnp.nan)[None, :]
     return jnp.where(squarable(x), x, instead)
 
 
 def _coarse_mean(x: Float[Array, "n p"], weights: Float[Array, "#n #p"], axis: int) -> Array:
-    """The weighted mean of `x` to half a standard deviation, as a short binary number.
+    """The weighted mean of `x`, rounded to a power of two of the size of a standard deviation.
 
-    It is a multiple of a power of two of that size. Subtracting it keeps integers, and all data on
-    a binary grid, exact: distances that tie in exact arithmetic also tie in floating point.
+    The rounding error is at most half a standard deviation. Subtracting the rounded mean is exact
+    for integers, and for all data on a binary grid: distances that tie in exact arithmetic also tie
+    in floating point.
     """
     moment = lambda a: jnp.sum(weights * a, axis=axis, keepdims=True)  # noqa: E731
     mass = jnp.maximum(moment(jnp.ones_like(x)), jnp.finfo(x.dtype).tiny)
@@ -173,7 +174,7 @@ def _coarse_mean(x: Float[Array, "n p"], weights: Float[Array, "#n #p"], axis: i
 
 
 def power_of_two(x: Array) -> Array:
-    """The largest power of two up to x, and 0 for 0: the exponent of a float without its digits."""
+    """The largest power of two ≤ x, or 0 for x = 0: the float without its mantissa digits."""
     kind, exponent = (
         (jnp.int32, 0x7F800000) if x.dtype == jnp.float32 else (jnp.int64, 0x7FF0000000000000)
     )
@@ -187,7 +188,7 @@ def within(
     """Squared distances among the points of one set."""
     a = points_about(x, w, mean_point(x, w, present), present)
     gram = matmul(a.rest * w[None, :], jnp.matrix_transpose(a.rest))
-    # Norms summed in the order of the products: equal roundings cancel.
+    # Take the norms from the product itself: both then have equal rounding errors, which cancel.
     i = jnp.arange(gram.shape[0])
     a = a._replace(norm=gram.at[i, i].get(mode="promise_in_bounds"))
     return _assemble(a, a, symmetrize(gram), w)
@@ -203,26 +204,26 @@ def _across(
 
 
 def between(a: Points, b: Points, w: Float[Array, "p"]) -> Float[Array, "n m"]:
-    """Squared distances between two sets of points about one centre."""
+    """Squared distances between two sets of points with the same centre."""
     return _assemble(a, b, matmul(a.rest * w[None, :], jnp.matrix_transpose(b.rest)), w)
 
 
 def distances_from(i: Int[Array, ""], points: Points) -> Float[Array, "n"]:
-    """Squared distances from point i to all points, of unit weights."""
+    """Squared distances from point i to all points, with weights 1."""
     w = jnp.ones(points.rest.shape[1], points.rest.dtype)
     return between(jax.tree.map(lambda leaf: leaf[i][None], points), points, w)[0]
 
 
 def _assemble(a: Points, b: Points, gram: Float[Array, "n m"], w: Array) -> Float[Array, "n m"]:
-    """‖(rest_i + level_i) − (rest_j + level_j)‖² from the inner products of the rests."""
+    """‖(rest_i + level_i) − (rest_j + level_j)‖² from the inner products of the `rest` vectors."""
     mass = jnp.sum(w)
     outer = lambda u, v: u[:, None] - v[None, :]  # noqa: E731
     shift, tilt = outer(a.level, b.level), outer(a.total, b.total)
     value = outer(a.norm, -b.norm) - 2 * gram + shift * (2 * tilt + mass * shift)
-    # Roundings of p terms are random and grow as √p. The worst-case bound, p, would set true
-    # distances to 0. Levels are squared only after they were subtracted.
+    # The rounding errors of p terms are random, so their sum grows as √p. The worst-case bound, p,
+    # would set true distances to 0. Levels are squared only after they are subtracted.
     ulps = (4 + math.sqrt(w.size)) * eps(value.dtype)
     rounding = lambda c: ulps * (c.norm + ulps * mass * jnp.square(c.level))  # noqa: E731
     resolved = jnp.where(value <= outer(rounding(a), -rounding(b)), jnp.zeros_like(value), value)
-    # D is smooth: its derivative at 0 is that of the formula, not that of a constant.
+    # D is smooth: where D is set to 0, keep the derivative of the formula.
     return value + lax.stop_gradient(resolved - value)

@@ -1,7 +1,7 @@
-"""Order statistics, the best candidate and sorted rows; exact, and of static shape.
+"""Order statistics, the best candidate and sorted rows, all exact and with static shapes.
 
-XLA sorts slowly on CPU, in two dozen times the time of NumPy. A value of given rank needs no sort,
-and integers are sorted faster than floats.
+On CPU, XLA takes about 24 times as long as NumPy to sort. A value of a given rank can be found
+without a sort, and XLA sorts integers faster than floats.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from jaxfs._numerics import eps
 def order_statistics(
     values: Float[Array, "h d"], present: Bool[Array, "h d"], rank: Int[Array, ""] | int
 ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
-    """The values of rank `rank` (from 0) and `rank + 1` among those present, and a larger one.
+    """The values of rank `rank` (from 0) and `rank + 1`, and the next larger distinct value.
 
-    Nonnegative floats have the order of the integers with the same bits. The bits of the answer are
-    found one at a time, each by one pass that counts.
+    Nonnegative floats have the same order as the integers with the same bits. The function finds
+    the bits of the result one at a time. Each bit takes one pass that counts the smaller values.
 
     **Arguments**
 
@@ -29,14 +29,14 @@ def order_statistics(
     - `rank`: traced or not, in [0, number present).
 
     **Returns** three scalars without derivative. The third is the smallest value larger than the
-    first; it differs from the second at ties. Without such a value it is equal to the first, and so
-    is the second if `rank` is the last. All are 0 if no value is present, and NaN if a value that
-    is present is not finite. Denormal values other than the first may be returned as 0.
+    first; it differs from the second at ties. If no value is larger, the third equals the first. If
+    `rank` is the last rank, the second equals the first. All three are 0 if no value is present,
+    and NaN if a present value is not finite. A denormal second or third value may be returned as 0.
 
     **Cost** 32 passes in float32, 64 in float64.
     """
     bits = _bits(lax.stop_gradient(values))
-    infinity = _bits(jnp.asarray(jnp.inf, values.dtype))  # stands for absent values
+    infinity = _bits(jnp.asarray(jnp.inf, values.dtype))  # marks absent values
     bits = jnp.where(present, jnp.where(bits < infinity, bits, infinity + 1), infinity)
 
     def count(b):
@@ -55,7 +55,7 @@ def order_statistics(
     larger = jnp.min(jnp.where(bits > first_bits, known, jnp.inf))
     larger = jnp.where(jnp.isinf(larger), first, larger)
     second = jnp.where(count(first_bits + 1) > rank + 1, first, larger)
-    # Not by the minimum, which may ignore NaN on CPU.
+    # Test by a count, because a minimum may ignore NaN on CPU.
     finite = count(infinity + 1) == bits.size
 
     def value(v):
@@ -65,26 +65,27 @@ def order_statistics(
 
 
 def _bits(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
-    """Nonnegative floats as integers in the same order; infinity and NaN are the largest."""
+    """Map nonnegative floats to integers in the same order; infinity and NaN are the largest."""
     integer = jnp.int32 if values.dtype == jnp.float32 else jnp.int64
     return lax.bitcast_convert_type(jnp.abs(values), integer)  # abs: −0 is 0
 
 
 def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, ""]:
-    """The lowest index among the best candidates of the pool, to rounding; 0 if it is empty.
+    """The lowest index among the best candidates of the pool; 0 if the pool is empty.
 
-    The first of `ranks` decides; the next ones decide between candidates that tie.
+    The largest value of the first array of `ranks` is best. Each further array decides between
+    candidates that tie up to rounding in the previous arrays.
     """
     for rank in ranks:
         rank = jnp.where(pool, rank, -jnp.inf)
-        top = rank[jnp.argmax(rank)]  # one loop, where XLA makes two of a maximum
+        top = rank[jnp.argmax(rank)]  # one loop; XLA compiles a maximum to two
         rounding = jnp.where(jnp.isinf(top), 0, 4 * eps(rank.dtype) * (1 + jnp.abs(top)))
         pool = pool & (rank >= top - rounding)
     return jnp.argmax(pool).astype(jnp.int32)
 
 
 def any_of_each(*masks: Bool[Array, "d"]) -> list[Bool[Array, ""]]:
-    """`any` of each mask, in one loop."""
+    """`jnp.any` of each mask, computed in one loop."""
 
     def either(a, b):
         return tuple(map(jnp.logical_or, a, b))
@@ -93,9 +94,10 @@ def any_of_each(*masks: Bool[Array, "d"]) -> list[Bool[Array, ""]]:
 
 
 def sort_last(values: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-    """Values in ascending order along the last axis, NaN last; without derivative.
+    """Values sorted in ascending order along the last axis, NaN last; without derivative.
 
-    It sorts the bits of the floats: on CPU, XLA sorts integers several times faster than floats.
+    The function sorts the bits of the floats, because on CPU, XLA sorts integers several times
+    faster than floats.
     """
     key = lax.sort(_key(lax.stop_gradient(values)), is_stable=False)
     bits = jnp.where(key < 0, key ^ jnp.iinfo(key.dtype).max, key)
@@ -103,7 +105,7 @@ def sort_last(values: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
 
 
 def _key(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
-    """Floats as integers in the same order; −0 equals 0, and NaN is the largest."""
+    """Map floats to integers in the same order; −0 equals 0, and NaN is the largest."""
     integer = jnp.int32 if values.dtype == jnp.float32 else jnp.int64
     values = jnp.where(values == 0, jnp.zeros_like(values), values)
     bits = lax.bitcast_convert_type(values, integer)
@@ -114,10 +116,10 @@ def _key(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
 def count_leading(
     holds: Callable[[Int[Array, "*s"]], Bool[Array, "*s"]], n: int, shape: tuple[int, ...]
 ) -> Int[Array, "*s"]:
-    """The number of indices 0 … n − 1 before the first for which a condition fails.
+    """The number of indices 0 … n − 1 before the first index for which a condition fails.
 
-    A binary search for every entry of an array of `shape`. `holds` takes one index per entry; it
-    must be true up to some index and false from there on.
+    The function runs a binary search for every entry of an array of `shape`. `holds` takes one
+    index per entry. It must be true for all indices below some bound and false from there on.
     """
 
     def step(i, found):
@@ -133,6 +135,6 @@ def at(row: Array, places: Int[Array, "*s"]) -> Array:
 
 
 def first_places(rising: Float[Array, "n"], values: Float[Array, "m"]) -> Int[Array, "m"]:
-    """The number of entries of a sorted row below each value; NaN counts as the largest value."""
+    """For each value, the number of smaller entries in a sorted row; NaN is the largest value."""
     key, rising_key = _key(values), _key(rising)
     return count_leading(lambda i: at(rising_key, i) < key, rising.shape[0], values.shape)

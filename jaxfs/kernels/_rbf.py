@@ -1,4 +1,4 @@
-"""Bandwidth rules, and the Gaussian (RBF) kernel."""
+"""Bandwidth rules and the Gaussian (RBF) kernel."""
 
 import dataclasses
 from typing import TypeAlias
@@ -19,16 +19,17 @@ from jaxfs.kernels._order import order_statistics
 class Percentile(Record):
     """Bandwidth rule: `factor` times the q-th percentile of the off-diagonal distances.
 
-    Where the percentile is 0, the rule gives `factor` times the smallest positive distance.
+    If the percentile is 0, σ is `factor` times the smallest positive distance.
 
     **Arguments**
 
     - `q`: in [0, 100]; linearly interpolated between order statistics, as in NumPy. May be traced.
     - `factor`: positive. May be traced.
-    - `sample`: static. The percentile is taken over the distances among `sample` points, which
-      depend only on the number of points. By default, or if there are no more, over all points.
+    - `sample`: static. The percentile is taken over the distances among a fixed choice of `sample`
+      points; the choice depends only on the number of points. By default, or if there are at most
+      `sample` points, all points are used.
 
-    A pytree: rules pass through `jit`, `vmap` and `grad` as arguments, or as static constants.
+    A rule is a pytree: it can be an argument of `jit`, `vmap` and `grad`, or a static constant.
 
     >>> Percentile(5.0, factor=2.0)
     Percentile(q=5.0, factor=2.0)
@@ -45,7 +46,7 @@ class Percentile(Record):
 class Median(Record):
     """Bandwidth rule: `factor` times the median of the off-diagonal distances.
 
-    The same as `Percentile(50, factor, sample)`.
+    The result is the same as for `Percentile(50, factor, sample)`.
 
     >>> Median(0.1), Median(sample=1000)
     (Median(factor=0.1), Median(factor=1.0, sample=1000))
@@ -66,12 +67,12 @@ def _check_rule(rule: Median | Percentile, *, scalar: bool) -> None:
         _checks.integer(rule.sample, "sample", low=2)
 
 
-#: σ itself, or a rule that takes it from the data.
+#: The kernel scale σ itself, or a rule that computes σ from the data.
 Bandwidth: TypeAlias = Scalar | Median | Percentile
 
 
 def check_bandwidth(rule: Bandwidth) -> None:
-    """Check that `rule` is a positive number, or a rule of single numbers."""
+    """Check that `rule` is a positive number, or a rule whose parameters are scalars."""
     if isinstance(rule, (Median, Percentile)):
         _check_rule(rule, scalar=True)
     elif isinstance(rule, (float, int, np.ndarray, np.generic, jax.Array)):
@@ -83,7 +84,7 @@ def check_bandwidth(rule: Bandwidth) -> None:
 def bandwidth(
     squared_distances: ArrayLike, rule: Bandwidth, *, mask: ArrayLike | None = None
 ) -> Float[Array, ""]:
-    """The kernel scale σ that a rule takes from the distances between all pairs of points.
+    """The kernel scale σ that a rule computes from the distances between all pairs of points.
 
     **Arguments**
 
@@ -91,18 +92,19 @@ def bandwidth(
     - `rule`: σ itself, a positive number; `Median(factor)`; or `Percentile(q, factor)`: `factor`
       times the q-th percentile of the *distances*, linearly interpolated as in NumPy. The numbers
       may be traced; traced numbers out of range give NaN. With `sample=m`, the percentile is taken
-      over the distances among m points, which depend on d alone.
+      over the distances among m points; the choice of points depends on d alone.
     - `mask`: `(d,)`, false or 0 for points that are padding.
 
-    **Returns** σ, a scalar. Where the percentile is 0 (too many pairs coincide), σ is `factor`
-    times the smallest positive distance. σ is 0 if all points coincide or there is only one; `rbf`
-    is then 1 at distance 0. σ is NaN if a distance is not finite.
+    **Returns** σ, a scalar. If the percentile is 0 (too many pairs coincide), σ is `factor`
+    times the smallest positive distance. σ is 0 if all points coincide or there is only one point;
+    `rbf` is then 1 at distance 0. σ is NaN if a distance is not finite.
 
     **Numerics** the order statistics are exact.
 
-    **Derivatives** in the distances: those of the entries equal to the order statistics (or to the
-    smallest positive distance, where it replaces them), and their mean at ties; finite at distance
-    0. Also in `factor`, and in `q`, where it is 0 if the smallest positive distance is taken.
+    **Derivatives** in the distances: σ has the derivative of the entries equal to the order
+    statistics (or to the smallest positive distance, if σ uses it), and their mean derivative at
+    ties; finite at distance 0. Also in `factor` and `q`; the derivative in `q` is 0 if σ uses the
+    smallest positive distance.
 
     **Cost** 32 passes (float64: 64) over d²/2 numbers: a few percent of an `eigh` of that size.
 
@@ -121,19 +123,19 @@ def bandwidth(
 def feature_bandwidth(
     x: ArrayLike, rule: Bandwidth, *, weights: ArrayLike | None = None
 ) -> Float[Array, ""]:
-    """The kernel scale σ that a rule takes from the distances between the columns of `x`.
+    """The kernel scale σ that a rule computes from the distances between the columns of `x`.
 
     **Arguments**
 
     - `x`: `(n, d)`.
-    - `rule`: as in `bandwidth`. With `sample=m` only m columns are used, the same for every `x` of
-      d columns: m²/2 distances instead of d²/2.
+    - `rule`: as in `bandwidth`. With `sample=m` only m columns are used, which gives m²/2
+      distances instead of d²/2. The choice is the same for every `x` of d columns.
     - `weights`: `(n,)`, nonnegative sample weights; ones by default.
 
     **Returns** σ, a scalar: `bandwidth` of `feature_squared_distances(x)`, to rounding.
 
     **Numerics** with `sample=m` the rank of the percentile errs by about ½/√m. (For independent
-    pairs it would be ½/√(m²/2), but pairs that share a column vary together.)
+    pairs the error would be ½/√(m²/2), but pairs that share a column are correlated.)
     `Median(1.0, sample=2048)` was 1.2% below `Median(1.0)` on real data of 5 966 features
     (`benchmarks/scale/manifest.py`).
 
@@ -153,8 +155,8 @@ def feature_bandwidth(
 def sampled(d: int, size: int | None) -> np.ndarray:
     """Indices, ascending, of the `size` points that represent d points; all of them for `None`.
 
-    The draw is random but fixed. Regular steps would not do: columns often come in an order
-    (pixels, genes) with a period of its own.
+    The draw is random but fixed. Indices at regular steps would be biased, because the order of
+    columns (pixels, genes) is often periodic.
     """
     if size is None or size >= d:
         return np.arange(d)
@@ -162,7 +164,7 @@ def sampled(d: int, size: int | None) -> np.ndarray:
 
 
 def _sigma(d2: Float[Array, "d d"], rule: Bandwidth, present: Array | None) -> Float[Array, ""]:
-    """σ by a checked rule. Its numbers become arrays, so that new values do not compile again."""
+    """σ by a checked rule. Parameters become arrays, so that new values do not recompile."""
     if not isinstance(rule, (Median, Percentile)):
         return _positive(jnp.asarray(rule, d2.dtype))
     if rule.sample is not None and rule.sample < d2.shape[0]:
@@ -182,7 +184,10 @@ def _positive(a: Float[Array, ""]) -> Float[Array, ""]:
 def _percentile(
     d2: Float[Array, "d d"], q: Float[Array, ""], factor: Float[Array, ""], present: Array | None
 ) -> Float[Array, ""]:
-    """`factor` times a percentile of the distances, or times the smallest positive one for 0."""
+    """`factor` times a percentile of the distances.
+
+    If the percentile is 0, the smallest positive distance replaces it.
+    """
     pairs = ~jnp.eye(d2.shape[0], dtype=bool)
     number: Array | int = d2.shape[0] * (d2.shape[0] - 1) // 2
     if present is not None:
@@ -197,10 +202,10 @@ def _percentile(
 
 
 def _position(q: Float[Array, ""], number: Int[Array, ""] | int) -> tuple[Array, Array]:
-    """Rank and fraction of the q-th percentile of `number` values: q/100 · (number − 1).
+    """Rank and fraction of the q-th percentile: the parts of q/100 · (number − 1).
 
-    Whole percents are multiplied as integers: in float32, a position among millions of pairs would
-    leave no digits for the fraction.
+    Whole percents are multiplied as integers, because a float32 position among millions of pairs
+    has no digits left for the fraction.
     """
     last = jnp.maximum(jnp.asarray(number, jnp.int32) - 1, 0)
     hundreds, units = last // 100, last % 100
@@ -212,15 +217,16 @@ def _position(q: Float[Array, ""], number: Int[Array, ""] | int) -> tuple[Array,
 
 
 def _fold(a: Shaped[Array, "d d"]) -> Shaped[Array, "h d"]:
-    """The upper triangle in half the rows, which halves the time of a search.
+    """The upper triangle stored in half the rows, which halves the time of a search.
 
-    Below the diagonal, row i holds the end of row d − 1 − i: the lower half turned by 180°.
+    From the diagonal on, row i of the result is row i of the triangle. Left of the diagonal, it
+    holds the part of row d − 1 − i right of the diagonal, reversed.
     """
     d = a.shape[0]
     i, j = jnp.arange(d)[: (d + 1) // 2, None], jnp.arange(d)[None, :]
     turned = jnp.flip(a)[: (d + 1) // 2]
     folded = jnp.where(j >= i, a[: (d + 1) // 2], turned)
-    middle = (2 * i + 1 == d) & (j < i)  # a middle row would repeat itself
+    middle = (2 * i + 1 == d) & (j < i)  # a middle row would be stored twice
     return jnp.where(middle, jnp.zeros_like(folded), folded)
 
 
@@ -232,9 +238,9 @@ def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:
     - `squared_distances`: D, any shape, nonnegative.
     - `sigma`: σ, a scalar, nonnegative; traced or not.
 
-    **Returns** an array of the shape of D. At σ = 0 it is the limit: 1 where D is 0, else 0.
+    **Returns** an array of the shape of D. At σ = 0 it holds the limit: 1 where D is 0, else 0.
 
-    **Derivatives** in D and σ, finite wherever the value is; 0 at σ = 0.
+    **Derivatives** in D and σ, finite wherever the value is finite; 0 at σ = 0.
 
     **Reference** ManiFeSt, eq. 1.
 
@@ -257,7 +263,7 @@ def feature_kernel(
     **Arguments**
 
     - `x`: `(n, d)`; x_i is its i-th column.
-    - `bandwidth`: σ, or a rule that takes it from the distances between the columns.
+    - `bandwidth`: σ, or a rule that computes σ from the distances between the columns.
     - `weights`: `(n,)`, nonnegative sample weights; ones by default.
 
     **Returns** `(d, d)`, symmetric with ones on the diagonal; all ones if the features coincide.

@@ -1,4 +1,4 @@
-"""The Gaussian affinity with a scale per sample, as a matrix or as a product row by row."""
+"""The Gaussian affinity with one scale per sample, as a matrix or as products row by row."""
 
 import functools
 from typing import NamedTuple
@@ -25,8 +25,8 @@ def self_tuning_affinity(
     **Arguments**
 
     - `squared_distances`: D `(n, n)`, symmetric, nonnegative.
-    - `num_neighbors`: k; σ_i is the distance from sample i to its k-th neighbour, the sample itself
-      (by index) not counted; static, in [1, n − 1].
+    - `num_neighbors`: k; σ_i is the distance from sample i to its k-th neighbour. Sample i itself
+      is not counted as a neighbour, but its duplicates are. Static, in [1, n − 1].
     - `mask`: `(n,)`, false or 0 for samples that are padding. They are neighbours of no sample
       and have affinity 0.
 
@@ -34,9 +34,9 @@ def self_tuning_affinity(
 
     **Numerics** where duplicates make σ_i 0, σ_i is the smallest positive distance of the sample;
     if all samples coincide, the affinity is 1. A NaN distance makes σ_i NaN. A traced mask that
-    leaves k or fewer samples also makes it NaN; a concrete one raises an error.
+    leaves k or fewer samples also makes σ_i NaN; a concrete mask raises an error.
 
-    **Derivatives** through D and σ; at ties for the k-th neighbour, their mean.
+    **Derivatives** through D and σ; at ties for the k-th neighbour, σ has their mean derivative.
 
     **Reference** SSFS, appendix F.3 (k = 2); Zelnik-Manor and Perona, *Self-tuning spectral
     clustering*, 2004.
@@ -57,7 +57,7 @@ def self_tuning_affinity(
 
 @functools.partial(jax.jit, static_argnums=0)
 def self_tuning(k: int, d2: Float[Array, "n n"], present: Bool[Array, "n"]) -> Float[Array, "n n"]:
-    """`self_tuning_affinity` of checked arguments."""
+    """`self_tuning_affinity` for arguments that are already checked."""
     others = present[None, :] & ~jnp.eye(d2.shape[0], dtype=bool)
     sigma = safe_sqrt(jax.vmap(functools.partial(_local_scale, k))(d2, others))
     affinity = decay(d2, sigma[:, None] * sigma[None, :])
@@ -65,7 +65,7 @@ def self_tuning(k: int, d2: Float[Array, "n n"], present: Bool[Array, "n"]) -> F
 
 
 def _local_scale(k: int, d2: Float[Array, "n"], others: Bool[Array, "n"]) -> Float[Array, ""]:
-    """σ_i² of one row."""
+    """σ_i², from the squared distances of sample i and a mask of the other samples."""
     row = jnp.where(others, lax.stop_gradient(d2), jnp.inf)
     unknown = jnp.any(jnp.isnan(row))
     kth = smallest(jnp.where(unknown, jnp.zeros_like(row), row), k)[0][-1]
@@ -76,9 +76,9 @@ def _local_scale(k: int, d2: Float[Array, "n"], others: Bool[Array, "n"]) -> Flo
 
 
 class AffinityRows(NamedTuple):
-    """The affinity of very many samples, whose rows are computed whenever they are needed.
+    """The affinity of very many samples; each row is computed whenever it is needed.
 
-    The n × n matrix is never held in memory.
+    The n × n matrix is never stored in memory.
     """
 
     points: Points
@@ -97,7 +97,7 @@ class AffinityRows(NamedTuple):
 
 
 def affinity_rows(x: Float[Array, "n p"], k: int, present: Bool[Array, "n"]) -> AffinityRows:
-    """`self_tuning` of the squared distances of `x`, to rounding, in the memory of a few rows."""
+    """`self_tuning` of the squared distances of `x`, to rounding, with memory for a few rows."""
     w = jnp.ones(x.shape[1], x.dtype)
     points = points_about(x, w, mean_point(x, w, present), present)
 
@@ -109,6 +109,6 @@ def affinity_rows(x: Float[Array, "n p"], k: int, present: Bool[Array, "n"]) -> 
 
 
 def _by_rows(function, n: int) -> Array:
-    """`function` of every row index; rows that fill up the last block are dropped."""
+    """`function` of every row index, in blocks; rows that pad the last block are dropped."""
     size = max(1, min(n, BLOCK // n))
     return lax.map(function, jnp.arange(n + -n % size) % n, batch_size=size)[:n]
