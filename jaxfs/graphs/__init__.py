@@ -1,8 +1,8 @@
-"""Nearest neighbours, graph Laplacians and the Dirichlet energy; without labels.
+"""Nearest neighbours, graph Laplacians and the Dirichlet energy, all without labels.
 
-A graph on n samples is a dense matrix of weights `(n, n)`, or lists of neighbours: indices `(n, k)`
-with weights `(n, k)`. The index −1 means no neighbour. Samples that are padding have no neighbours
-and are neighbours of no sample.
+A graph on n samples is given by a dense matrix of weights `(n, n)`, or by lists of neighbours:
+indices `(n, k)` with weights `(n, k)`. The index −1 means that there is no neighbour. Samples that
+are padding have no neighbours and are neighbours of no sample.
 """
 
 from jaxfs.graphs._laplacian import laplacian

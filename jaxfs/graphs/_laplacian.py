@@ -1,15 +1,17 @@
-"""The graph Laplacian, and its leading eigenvectors, which spectral methods take as labels.
+"""The graph Laplacian and its leading eigenvectors, which spectral methods use as labels.
 
-An eigenvalue repeats where a graph has several components, once per component, and where it is
-symmetric. LAPACK may return any basis of such an eigenspace; rounding, hence the order of the
-samples, decides which. Here the data decide, so that permuted samples have permuted eigenvectors:
+The eigenvalue 0 repeats once per connected component of the graph, and other eigenvalues can repeat
+if the graph is symmetric. LAPACK may return any basis of the eigenspace of a repeated eigenvalue;
+rounding, and so the order of the samples, determines the basis. Here the data determine the basis,
+so that permuted samples have permuted eigenvectors:
 
-1. The basis of an eigenspace consists of the principal axes of the features: the eigenvectors of
-   F Fᵀ compressed to the space, F the features, centred and of length one. The first axis explains
-   the largest sum of squared correlations. An infinitesimal multiple of F Fᵀ added to the graph
-   would choose the same basis.
-2. Axes that explain the same, as on a ring, are found by pivots: the projection of the sample with
-   the largest part in their space, then the next in the orthogonal complement, and so on.
+1. The basis of an eigenspace consists of the principal axes of the features. These are the
+   eigenvectors of F Fᵀ restricted to the eigenspace, where F holds the features, centred and scaled
+   to length 1. The first axis explains the largest sum of squared correlations. Adding an
+   infinitesimal multiple of F Fᵀ to the graph would give the same basis.
+2. Several axes can explain equal sums, for example on a ring. Pivots then determine the axes. The
+   first axis is the projection of the sample that has the largest projection onto their space. The
+   next axis is found likewise in the orthogonal complement, and so on.
 3. A fixed linear combination of the features of a sample decides signs, and pivots that tie.
 """
 
@@ -36,16 +38,17 @@ from jaxfs.kernels._self_tuning import affinity_rows, self_tuning
 from jaxfs.linalg import _lapack, leading_eigenpairs
 
 _KINDS = ("unnormalized", "symmetric", "random_walk")
-#: Number of samples beyond which the affinity is not held in memory, and eigenvectors are iterated.
+#: Number of samples beyond which the affinity is not stored and an iteration finds eigenvectors.
 LARGE = 8192
-#: Number of further eigenpairs examined, in case the last one wanted lies inside an eigenspace.
+#: Number of additional eigenpairs examined, because the last requested eigenvalue may repeat.
 MORE = 8
 
 
 def laplacian(weights: ArrayLike, kind: str = "unnormalized") -> Float[Array, "*b n n"]:
     """The Laplacian of a weighted graph.
 
-    With degrees δ_i = Σ_j w_ij and Δ = diag(δ): Δ − W, Δ^-½ (Δ − W) Δ^-½ or Δ⁻¹ (Δ − W).
+    With degrees δ_i = Σ_j w_ij and Δ = diag(δ), the three kinds are Δ − W ("unnormalized"),
+    Δ^-½ (Δ − W) Δ^-½ ("symmetric") and Δ⁻¹ (Δ − W) ("random_walk").
 
     **Arguments**
 
@@ -54,10 +57,10 @@ def laplacian(weights: ArrayLike, kind: str = "unnormalized") -> Float[Array, "*
 
     **Returns** `(..., n, n)`.
 
-    **Numerics** an isolated sample (degree 0) has a row and a column of zeros in all three, so the
-    multiplicity of the eigenvalue 0 is the number of connected components, isolated samples and
-    padding included. Diagonals are summed without the w_ii, so that large w_ii do not cancel. A
-    negative degree gives NaN.
+    **Numerics** an isolated sample (degree 0) has a row and a column of zeros in all kinds. The
+    multiplicity of the eigenvalue 0 is therefore the number of connected components, including
+    isolated samples and padding. The diagonal is summed without w_ii, so that a large w_ii does not
+    cancel. A negative degree gives NaN.
 
     **Derivatives** in the weights; the normalisation of an isolated sample is constant.
 
@@ -91,32 +94,32 @@ def leading_eigenvectors(
 ) -> tuple[Float[Array, "k"], Float[Array, "n k"]]:
     """The smallest eigenvalues of the symmetric normalised Laplacian, and their eigenvectors.
 
-    The trivial pair, eigenvalue 0 and u_i ∝ √δ_i with δ the degrees, is left out, even if other
-    eigenvalues are 0: every vector returned is orthogonal to it.
+    The trivial pair, eigenvalue 0 and u_i ∝ √δ_i with δ the degrees, is left out. Every returned
+    vector is orthogonal to the trivial vector, even if other eigenvalues are 0.
 
     **Arguments**
 
     - `affinity`: `(n, n)`, symmetric, nonnegative; the diagonal counts in the degrees.
-    - `x`: `(n, p)`, the samples, which determine a basis where eigenvalues repeat.
+    - `x`: `(n, p)`, the samples, which determine the basis of repeated eigenvalues.
     - `number`: static, k ≤ n − 1.
-    - `present`: `(n,)`, false for samples that are padding, whose affinities are ignored.
+    - `present`: `(n,)`, false for samples that are padding; their affinities are ignored.
 
     **Returns** eigenvalues `(k,)`, ascending, in [0, 2]; unit eigenvectors `(n, k)`, 0 at padding.
     The entry of largest magnitude is positive.
 
     **Numerics** with m samples present, pairs beyond the first m − 1 are NaN. An affinity that is
-    not finite makes all of them NaN. Eigenvalues have errors of a few eps. Permuted samples have
-    permuted vectors, also where eigenvalues repeat.
+    not finite makes all pairs NaN. Eigenvalues have errors of a few eps. Permuted samples have
+    permuted vectors, even if eigenvalues repeat.
 
     **Derivatives** none.
 
-    **Cost** one `eigh` of size n; two if the last eigenvalue repeats beyond 8 more pairs.
+    **Cost** one `eigh` of size n; two if the last eigenvalue repeats in more than 8 further pairs.
     """
     pairs = present[:, None] & present[None, :]
     affinity = jnp.where(pairs, affinity, jnp.zeros_like(affinity))
     root = safe_sqrt(jnp.sum(affinity, axis=1))
     trivial = root / jnp.linalg.norm(root)
-    # The wanted eigenvalues are 3 − λ ≥ 1, descending; the trivial pair and padding have 0.
+    # In this matrix, the requested pairs have eigenvalue 3 − λ ≥ 1; trivial pair and padding, 0.
     identity = jnp.diag(present.astype(affinity.dtype))
     rest = identity - trivial[:, None] * trivial[None, :]
     w, u = _lapack.eigh(symmetrize(3 * rest - _laplacian(affinity, "symmetric")))
@@ -134,14 +137,14 @@ def _known(w: Float[Array, "k"], u: Float[Array, "n k"], present: Bool[Array, "n
 def sample_eigenvectors(
     x: Float[Array, "n p"], num_neighbors: int, number: int, present: Bool[Array, "n"]
 ) -> tuple[Float[Array, "k"], Float[Array, "n k"]]:
-    """`leading_eigenvectors` of the self-tuning affinity of any number of samples.
+    """`leading_eigenvectors` of the self-tuning affinity of `x`, for any number of samples.
 
-    **Numerics** exact up to `LARGE` samples. Beyond, subspace iteration to residuals of √eps, or
-    for 100 rounds. If the last pair lies inside an eigenspace, only a part of the space is known,
-    and its vectors depend on the order of the samples.
+    **Numerics** exact up to `LARGE` samples. For more samples, subspace iteration stops at
+    residuals of √eps or after 100 rounds. If the last eigenvalue repeats beyond the pairs found,
+    only a part of its eigenspace is known, and its vectors depend on the order of the samples.
 
-    **Cost** beyond `LARGE` samples, O(n² p) for each of some dozens of products, and the memory of
-    a few rows.
+    **Cost** for more than `LARGE` samples, O(n² p) for each of some dozens of products, and memory
+    for a few rows.
     """
     if x.shape[0] <= LARGE:
         d2 = within(x, jnp.ones(x.shape[1], x.dtype), present)
@@ -150,7 +153,10 @@ def sample_eigenvectors(
 
 
 def iterated_eigenvectors(x, num_neighbors: int, number: int, present: Bool[Array, "n"]):
-    """The leading eigenpairs of 2 + D^-½ W D^-½ − 3 u uᵀ, u the trivial one; the others are ≥ 1."""
+    """`sample_eigenvectors` from the leading eigenpairs of 2 + D^-½ W D^-½ − 3 u uᵀ.
+
+    u is the trivial eigenvector; all other eigenvalues of this operator are ≥ 1.
+    """
     affinity = affinity_rows(x, num_neighbors, present)
     degrees = affinity.times(present[:, None].astype(x.dtype))
     root = safe_sqrt(degrees)
@@ -176,7 +182,8 @@ def gap_tolerance(dtype) -> float:
     """Gap below which eigenvalues in [0, 2] count as equal: 1.5e-8, and 1.5e-5 in float32.
 
     At a gap of √eps, rounding changes vectors by about √eps. In float32 a tolerance of √eps would
-    join eigenvalues that the data distinguish; there it is a hundred times their rounding.
+    merge eigenvalues that the data distinguish. The float32 tolerance is therefore about a hundred
+    times the rounding error of the eigenvalues.
     """
     return max(2.0**-26, 128 * eps(dtype))
 
@@ -192,9 +199,9 @@ def settled(
 
     The entry of largest magnitude of each vector is positive.
 
-    `values` rise. If the last eigenspace extends beyond `MORE` further pairs, all `vectors` are
-    used, which costs an `eigh` of their number. If it extends beyond those, the known part is
-    treated as the whole space.
+    `values` are ascending. If the last eigenspace extends beyond `MORE` further pairs, the function
+    uses all `vectors`, at the cost of an `eigh` of size m. If the space extends beyond all
+    `vectors`, the known part is treated as the whole space.
     """
     features = unit_columns(lax.stop_gradient(x), present)
     rank = matmul(features, jnp.cos(1.0 + jnp.arange(x.shape[1], dtype=x.dtype))[:, None])[:, 0]
@@ -208,7 +215,7 @@ def settled(
         start = jnp.argmax(last)
 
         def with_all(vectors):
-            # The last space comes first; all others count as one, whose basis is not used.
+            # The last space comes first. All other spaces count as one; its basis is not used.
             rolled = jnp.roll(vectors, -start, axis=1)
             there = jnp.roll(jnp.where(last, 0, 1), -start)
             found = jnp.roll(_basis(there, rolled, features, rank, number), start, axis=1)
@@ -229,7 +236,7 @@ def _basis(
     rank: Float[Array, "n"],
     number: int,
 ) -> Float[Array, "n k"]:
-    """The first `number` vectors of the basis; `space`, ascending, is the space of each column."""
+    """The first `number` vectors of the basis; `space` numbers the eigenspace of each column."""
     dtype = vectors.dtype
     same = space[:, None] == space[None, :]
     finite = jnp.all(jnp.isfinite(vectors))
@@ -237,7 +244,7 @@ def _basis(
     gram = jnp.where(same & finite, symmetrize(matmul(part, part.T)), 0)
     largest = jnp.max(jnp.sum(jnp.abs(gram), axis=1))
     gram = safe_divide(gram, jnp.broadcast_to(largest, gram.shape))
-    # Explained parts are in [0, 1]; steps of 2 keep the spaces apart and in order.
+    # Explained fractions are in [0, 1]; subtracting 2 per space keeps the spaces apart and ordered.
     steps = 2 * space.astype(dtype)
     explained, rotation = _lapack.eigh(gram - jnp.diag(steps))
     explained, rotation = explained[::-1] + steps, rotation[:, ::-1]
@@ -251,7 +258,7 @@ def _basis(
 def _pivoted(
     ties: Int[Array, "m"], v: Float[Array, "n m"], rank: Float[Array, "n"], number: int
 ) -> Float[Array, "n m"]:
-    """`v` with columns of equal `ties` rotated, each towards the sample with the largest part."""
+    """`v` with columns of equal `ties` rotated to pivots: see step 2 at the top of the file."""
     index = jnp.arange(ties.shape[0])
 
     def turn(j, v):
@@ -268,6 +275,9 @@ def _pivoted(
 
 
 def _first_peak(size: Float[Array, "n"], rank: Float[Array, "n"]) -> Int[Array, ""]:
-    """The index of the largest `size` to half of the digits; ties by the largest `rank`."""
+    """The index of the largest `size`; sizes equal to half of the digits are tied.
+
+    The largest `rank` decides ties.
+    """
     peak = size >= (1 - eps(size.dtype) ** 0.5) * jnp.max(size)
     return jnp.argmax(jnp.where(peak, rank, -jnp.inf))

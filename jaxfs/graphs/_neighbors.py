@@ -1,4 +1,4 @@
-"""Lists of nearest neighbours, weights on their edges, and the Dirichlet energy along the edges."""
+"""Lists of nearest neighbours, weights of a k-NN graph, and the Dirichlet energy on a graph."""
 
 import functools
 from typing import NamedTuple
@@ -26,25 +26,25 @@ class Neighbors(NamedTuple):
 def nearest_neighbors(
     x: ArrayLike, k: int, *, mask: ArrayLike | None = None, block_size: int | None = None
 ) -> Neighbors:
-    """The k nearest neighbours of every sample among the others.
+    """The k nearest neighbours of every sample among the other samples.
 
     **Arguments**
 
     - `x`: `(n, p)`.
     - `k`: static, in [1, n − 1].
     - `mask`: `(n,)`, false or 0 for samples that are padding.
-    - `block_size`: number of rows searched at a time; static. The default keeps the temporary
-      memory near 2²³ numbers. It changes speed and memory, not the result.
+    - `block_size`: number of rows searched at a time; static. It changes speed and memory, not the
+      result. The default keeps the temporary memory near 2²³ numbers.
 
-    **Returns** `Neighbors`, by ascending distance, ties by index. A sample is not its own
-    neighbour, though its duplicates are. Where a neighbour is missing (the mask leaves fewer than
-    k, or the sample is padding) the index is −1 and the distance infinite.
+    **Returns** `Neighbors`, in order of ascending distance, and of ascending index at ties. A
+    sample is not its own neighbour, but its duplicates are. If a neighbour is missing (the mask
+    leaves fewer than k, or the sample is padding), the index is −1 and the distance infinite.
 
-    **Numerics** one matrix product gives 2k candidates, which are ranked again by their
-    differences: distances have relative errors of a few eps. A neighbour can be missed only in
-    favour of another whose squared distance differs by less than √p·eps times those from the mean
-    point. If a sample that is present holds a non-finite number, all indices are −1 and all
-    distances NaN.
+    **Numerics** one matrix product gives 2k candidates. These are ranked again by distances
+    computed from the differences x_i − x_j, which have relative errors of a few eps. A neighbour
+    can be missed only in favour of another sample if their squared distances differ by less than
+    √p·eps times the squared distances from the mean point. If a sample that is present contains
+    a non-finite number, all indices are −1 and all distances NaN.
 
     **Derivatives** in `x` through the distances; the indices have none.
 
@@ -67,7 +67,7 @@ def nearest_neighbors(
 
 @functools.partial(jax.jit, static_argnums=(2, 3, 4))
 def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) -> Neighbors:
-    """The neighbours of all rows, a block at a time: candidates first, ranked by differences."""
+    """The neighbours of all rows, a block at a time: find candidates, then rank them again."""
     n, p = x.shape
     known = jnp.all(squarable(x) | ~present[:, None])
     x = jnp.where(present[:, None] & known, x, jnp.zeros_like(x))
@@ -78,13 +78,13 @@ def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) 
     def neighbors(i):
         others = present & present[i] & (jnp.arange(n) != i)
         _, near = smallest(jnp.where(others, distances_from(i, points), jnp.inf), candidates)
-        near = jnp.sort(near)  # so that ties take the lowest index; missing ones (−1) come first
+        near = jnp.sort(near)  # ties take the lowest index; missing candidates (−1) come first
         d2 = jnp.sum(jnp.square(x[near] - x[i][None, :]), axis=1)
         order = smallest(jnp.where(near < 0, jnp.inf, lax.stop_gradient(d2)), k)[1]
         found = order >= 0
         return jnp.where(found, near[order], -1), jnp.where(found, d2[order], jnp.inf)
 
-    # The first rows fill up the last block, and are dropped.
+    # The first rows are repeated to pad the last block; their second results are dropped.
     rows = jnp.arange(n + -n % block_size) % n
     indices, d2 = lax.map(neighbors, rows, batch_size=block_size)
     return Neighbors(jnp.where(known, indices[:n], -1), jnp.where(known, d2[:n], jnp.nan))
@@ -103,8 +103,8 @@ def adaptive_weights(squared_distances: ArrayLike) -> Float[Array, "*b k"]:
 
     **Returns** `(..., k)`, nonnegative; every row sums to 1. Rows without neighbours are 0.
 
-    **Numerics** weights are 1/k if all k + 1 distances tie. If the last distance is infinite they
-    take their limit: the finite distances have equal weights.
+    **Numerics** weights are 1/k if all k + 1 distances tie. If the last distance is infinite, the
+    weights take their limit: the finite distances have equal weights.
 
     **Derivatives** in the distances; 0 where all distances tie, which is a kink.
 
@@ -131,18 +131,18 @@ def _adaptive_weights(e: Float[Array, "*b k1"]) -> Float[Array, "*b k"]:
     total = jnp.sum(gap, axis=-1, keepdims=True)
     tied = ~present[..., -1:] | (total == 0)
     total = jnp.where(tied, jnp.ones_like(total), total)
-    unit = lax.stop_gradient(total)  # its derivative squares the divisor, which may be tiny
+    unit = lax.stop_gradient(total)  # the derivative squares the divisor, which may be tiny
     return jnp.where(tied, equal, (gap / unit) / (total / unit))
 
 
 def knn_adjacency(
     indices: ArrayLike, weights: ArrayLike | None = None, *, symmetrize: str = "mean"
 ) -> Float[Array, "n n"]:
-    """The dense matrix of weights of lists of neighbours.
+    """The dense weight matrix of a graph that is given by lists of neighbours.
 
     **Arguments**
 
-    - `indices`: `(n, k)`, integers; −1 is no neighbour.
+    - `indices`: `(n, k)`, integers; −1 means no neighbour.
     - `weights`: `(n, k)`; ones by default.
     - `symmetrize`: with A the directed graph, "none" gives A, "mean" ½(A + Aᵀ), "max" the larger of
       A and Aᵀ (at least one sample lists the other), "min" the smaller (both do); static.
@@ -169,7 +169,7 @@ def knn_adjacency(
 
 
 def _edges(indices: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]:
-    """Checked lists of neighbours and their weights."""
+    """Check and return lists of neighbours and their weights."""
     indices = _checks.array(indices, "indices")
     if indices.ndim != 2 or not jnp.issubdtype(indices.dtype, jnp.integer):
         got = f"shape {indices.shape} and dtype {indices.dtype}"
@@ -192,22 +192,22 @@ def dirichlet_energies(
 ) -> Float[Array, "d"]:
     """The Dirichlet energy of each feature on a graph: ½ Σ_ij s_ij (x_if − x_jf)².
 
-    It is x_fᵀ L x_f with L the unnormalised Laplacian of ½(S + Sᵀ), whether or not S is symmetric.
-    The Laplacian Δ − S, with Δ the row sums of S itself, gives another number unless the column
-    sums equal the row sums.
+    The energy equals x_fᵀ L x_f with L the unnormalised Laplacian of ½(S + Sᵀ), even if S is not
+    symmetric. The Laplacian Δ − S, with Δ the row sums of S itself, gives a different value unless
+    the column sums equal the row sums.
 
     **Arguments**
 
     - `x`: `(n, d)`.
-    - `weights`: S `(n, n)`, nonnegative; or `(n, k)` on the edges to `indices`.
-    - `indices`: `(n, k)`, integers, neighbours of each sample; −1 is none.
+    - `weights`: S `(n, n)`, nonnegative; with `indices`, `(n, k)`, the weights of the listed edges.
+    - `indices`: `(n, k)`, integers, neighbours of each sample; −1 means no neighbour.
 
     **Returns** `(d,)`; small for smooth features.
 
-    **Numerics** with lists, differences are taken first: the energy is nonnegative, with a relative
-    error of a few eps. A dense S takes one product of centred features, with an error of about
-    eps · Σ_i δ_i x_if², δ the degrees. NaN makes the energy of its feature NaN. A sample without
-    edges is ignored, whatever it holds.
+    **Numerics** with `indices`, the energy is a sum of squared differences: it is nonnegative, with
+    a relative error of a few eps. A dense S takes one product with the centred features, with an
+    error of about eps · Σ_i δ_i x_if², δ the degrees. A NaN makes the energy of its feature NaN. A
+    sample without edges is ignored, even if it contains NaN.
 
     **Derivatives** in `x` and `weights`.
 
@@ -234,7 +234,7 @@ def dirichlet_energy(
 ) -> Float[Array, ""]:
     """The Dirichlet energy of all features, ½ Σ_ij s_ij ‖x_i − x_j‖² = tr(Xᵀ L X).
 
-    The sum of `dirichlet_energies`, with the same arguments and conventions.
+    It is the sum of `dirichlet_energies`, with the same arguments and conventions.
     """
     return jnp.sum(dirichlet_energies(x, weights, indices=indices))
 
@@ -244,7 +244,7 @@ def _energies_of_matrix(x: Float[Array, "n d"], s: Float[Array, "n n"]) -> Float
     """Σ_i δ_i x_i² − Σ_ij s_ij x_i x_j of centred x, with δ the mean of row and column sums."""
     degree = 0.5 * (jnp.sum(s, axis=0) + jnp.sum(s, axis=1))[:, None]
     x = jnp.where((degree == 0) & ~squarable(x), jnp.zeros_like(x), x)
-    # A constant does not change the energy: subtract the mean, which keeps rounding small, twice.
+    # The energy does not change with a constant: subtract the mean, twice, to reduce rounding.
     total = jnp.broadcast_to(jnp.sum(degree), x.shape[1:])
     for _ in range(2):
         mean = safe_divide(jnp.sum(degree * x, axis=0), total)
@@ -256,9 +256,9 @@ def _energies_of_matrix(x: Float[Array, "n d"], s: Float[Array, "n n"]) -> Float
 def _energies_of_lists(
     x: Float[Array, "n d"], indices: Int[Array, "n k"], s: Float[Array, "n k"]
 ) -> Float[Array, "d"]:
-    """A sum over one neighbour of every sample at a time, without an array of all differences."""
+    """The energies, summed over one neighbour of every sample at a time to save memory."""
 
-    @jax.checkpoint  # also in the backward pass
+    @jax.checkpoint  # the backward pass does not store all differences either
     def add(total, edge):
         j, weight = edge
         found = (j >= 0)[:, None]
