@@ -1,7 +1,7 @@
-"""Soft selection of the m largest scores, by optimal transport onto two levels, in and out.
+"""Soft selection of the m largest scores, by optimal transport onto the levels "in" and "out".
 
-With two levels the plan of `transport` has one unknown, the threshold τ: p_i = σ((s_i − τ) / T),
-Σ_i p_i = m.
+With two levels, the transport plan p_i = σ((s_i − τ) / T) has one unknown, the threshold τ. The
+equation Σ_i p_i = m determines τ.
 """
 
 import jax
@@ -23,12 +23,12 @@ def gates(
     **Arguments**
 
     - `scores`: `(d,)`, finite where present.
-    - `m`: number of scores to choose; at least 1. If at most m are present, all have p_i = 1.
+    - `m`: number of scores to choose, at least 1. If at most m scores are present, their p_i are 1.
     - `temperature`: T > 0, traced or not.
     - `present`: `(d,)`; absent scores have p_i = 0.
 
     **Derivatives** in the scores and the temperature, by the implicit function theorem; 0 if every
-    indicator is 0 or 1 to the last digit.
+    indicator is 0 or 1 to rounding.
 
     **Cost** O(d).
     """
@@ -52,7 +52,7 @@ def gates(
     high = jnp.max(jnp.where(present, fixed, -jnp.inf)) + far
     low, high = lax.fori_loop(0, _HALVINGS, halve, (low, high))
     tau = 0.5 * (low + high)
-    # A final Newton step, whose derivative is that of τ itself.
+    # The derivative of a final Newton step is the derivative of τ.
     p = jax.nn.sigmoid(t - tau)
     slope = lax.stop_gradient(jnp.sum(p * (1 - p), where=present))
     tau = tau + safe_divide(jnp.sum(p, where=present) - lax.stop_gradient(total(tau)), slope)

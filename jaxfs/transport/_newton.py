@@ -1,10 +1,11 @@
 """Entropic transport of points on a line onto a few levels: Newton's method and the derivative.
 
-The points s_i, of unit mass each, are transported onto the levels j = 0, 1, …, of masses c_j, by
-the plan p_ji = softmax_j((j − b) s_i − h_j), for any reference level b. The potentials h, one per
-level, solve Σ_i p_ji = c_j. The matrix of that system is the Laplacian of a graph on the levels,
-with weights w_jl = Σ_i p_ji p_li. It is eliminated without subtractions, and also gives the
-derivative.
+Each point s_i has mass 1, and level j = 0, 1, … has mass c_j. The transport plan is
+p_ji = softmax_j((j − b) s_i − h_j), for any reference level b. The potentials h, one per level,
+solve the equations Σ_i p_ji = c_j. The Jacobian of these equations is, up to sign, the Laplacian of
+a graph on the levels with weights w_jl = Σ_i p_ji p_li. A linear system with this Laplacian gives
+the Newton step, and another one the derivative. Both are solved by elimination without
+subtractions.
 """
 
 import functools
@@ -18,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import eps, matmul, safe_divide
 
-#: Maximum number of Newton steps, shortest fraction of a step, and largest change of a potential.
+#: Maximum number of iterations, smallest fraction of a step, and largest change of a potential.
 _ITERATIONS = 60
 _SHORTEST_LENGTH = 2.0**-8
 _LONGEST_STEP = 16.0
@@ -27,8 +28,8 @@ _LONGEST_STEP = 16.0
 class LevelTransport(NamedTuple):
     """The transport problem of one row: points, masses of the levels, and the reference level b.
 
-    Points that are padding are not `present`. Potentials near level b are small numbers, so that
-    points near 0 keep their digits.
+    `present` is false for points that are padding. Potentials of levels near b are small numbers,
+    so that points near 0 keep their digits.
     """
 
     s: Float[Array, "m"]
@@ -43,7 +44,7 @@ class LevelTransport(NamedTuple):
 
 
 class Transported(NamedTuple):
-    """The mass of each point that goes to levels below k, and to level k; the potentials."""
+    """The mass that each point sends to levels below k and to level k, and the potentials."""
 
     below: Float[Array, "rows m"]
     at: Float[Array, "rows m"]
@@ -54,10 +55,10 @@ class Transported(NamedTuple):
 def transported(
     problems: LevelTransport, starts: Float[Array, "rows levels"], k: int, block_size: int
 ) -> Transported:
-    """The solutions of problems with a leading axis of rows, `block_size` of them at a time.
+    """The solutions of transport problems, one per row, computed `block_size` rows at a time.
 
-    The rule of the derivative is outside of the loop over blocks, because a second derivative
-    through `lax.map` ignores rules inside.
+    The derivative rule is outside the loop over blocks, because a second derivative through
+    `lax.map` ignores rules inside the loop.
     """
 
     def solve(problem, start):
@@ -72,24 +73,26 @@ def transported(
 def _transported_jvp(k: int, block_size: int, primals, tangents):
     problems, _ = primals
     answer = transported(*primals, k, block_size)
-    # The backward pass does not store the plans of all blocks.
+    # With `checkpoint`, the backward pass does not store the plans of all blocks.
     derivative = jax.checkpoint(jax.vmap(functools.partial(_derivative, k=k)))
     return answer, _in_blocks(derivative, block_size, problems, answer.h, tangents[0].s)
 
 
 def _derivative(problem: LevelTransport, h, ds: Float[Array, "m"], *, k: int) -> Transported:
-    """ṗ_ji = p_ji (y_ji − Σ_l p_li y_li), y_ji = (j − b) ṡ_i − ḣ_j, with ḣ such that Σ_i ṗ_ji = 0.
+    """The derivative of the plan and of the potentials of one row.
 
-    The result is summed over the levels below k, at k and above. The largest of the three sums is
-    the negative of the other two: the formula would leave an error eps · y, which has a factor 2/γ
-    and can exceed the derivative.
+    ṗ_ji = p_ji (y_ji − Σ_l p_li y_li), y_ji = (j − b) ṡ_i − ḣ_j, with ḣ such that Σ_i ṗ_ji = 0.
+
+    ṗ is summed over the levels below k, at k and above k. The part with the largest mass is
+    computed as the negative sum of the other two parts. The formula would leave an error eps · y in
+    it, which has a factor 2/γ and can exceed the derivative.
     """
     p, j = plan(problem, h), problem.levels
     flow = (j[:, None] - j[None, :]) * matmul(p, (p * ds[None, :]).T)
     dh = _laplacian_solve(matmul(p, p.T), flow)
 
     def parts(weight):
-        """Σ_j p_ji weight_j over each part."""
+        """Σ_j p_ji weight_j over the levels below k, at k and above k."""
         split = (slice(None, k), slice(k, k + 1), slice(k + 1, None))
         return [jnp.sum(p[part] * weight[part, None], axis=0) for part in split]
 
@@ -107,7 +110,7 @@ def _derivative(problem: LevelTransport, h, ds: Float[Array, "m"], *, k: int) ->
 
 
 def _in_blocks(f: Callable[..., Any], size: int, *arguments: Any) -> Any:
-    """`f` of `size` rows at a time; the rows that fill up the last block are dropped."""
+    """`f` applied to `size` rows at a time; rows that pad the last block are dropped."""
     rows = jax.tree.leaves(arguments)[0].shape[0]
     blocks = -(-rows // size)
     if blocks <= 1:
@@ -122,9 +125,9 @@ def _in_blocks(f: Callable[..., Any], size: int, *arguments: Any) -> Any:
 
 
 def plan(problem: LevelTransport, h: Float[Array, "levels"]) -> Float[Array, "levels m"]:
-    """The plan of given potentials; 0 for levels without mass and for points not present."""
+    """The plan p for given potentials; 0 for levels without mass and for points not present."""
     j = problem.levels
-    first = jnp.arange(j.size, dtype=jnp.int32) == 0  # some level must stay open
+    first = jnp.arange(j.size, dtype=jnp.int32) == 0  # at least one level must be finite
     h = jnp.where((problem.masses > 0) | first, h, jnp.inf)
     logits = j[:, None] * problem.s[None, :] - h[:, None]
     p = jnp.exp(logits - lax.stop_gradient(jnp.max(logits, axis=0))[None, :])
@@ -132,12 +135,12 @@ def plan(problem: LevelTransport, h: Float[Array, "levels"]) -> Float[Array, "le
 
 
 def _laplacian_solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float[Array, "q"]:
-    """x with x_0 = 0 and Σ_l w_jl (x_j − x_l) = Σ_l f_jl, w symmetric and f antisymmetric.
+    """Solve Σ_l w_jl (x_j − x_l) = Σ_l f_jl with x_0 = 0, for symmetric w and antisymmetric f.
 
-    The last node is eliminated and its links are distributed among the others. Weights are never
-    subtracted (Grassmann, Taksar and Heyman), and the flow along a link stays with the link. A link
+    Each step eliminates the last node and distributes its links among the other nodes. Weights are
+    never subtracted (Grassmann, Taksar and Heyman), and the flow is stored per link. A weak link
     then keeps its digits next to links that are hundreds of powers of ten stronger. Nodes without a
-    link stay at 0.
+    link have x = 0.
     """
 
     def eliminate(state, last):
@@ -152,7 +155,10 @@ def _laplacian_solve(w: Float[Array, "q q"], flow: Float[Array, "q q"]) -> Float
 
 
 def _fast_solve(w: Float[Array, "q q"], b: Float[Array, "q"]) -> Float[Array, "q"]:
-    """`_laplacian_solve` from the total flow b out of every node; weak links lose digits."""
+    """`_laplacian_solve` from the total flow b out of each node; faster, less accurate.
+
+    Weak links lose digits.
+    """
 
     def eliminate(a, last):  # the last column is b
         _, share, degree = _links(a[:, :-1], last)
@@ -162,14 +168,14 @@ def _fast_solve(w: Float[Array, "q q"], b: Float[Array, "q"]) -> Float[Array, "q
 
 
 def _links(w: Float[Array, "q q"], last: Int[Array, ""]) -> tuple[Array, Array, Array]:
-    """The links of a node to the earlier ones, their shares, and their sum."""
+    """The weights of the links from node `last` to earlier nodes, their shares and their sum."""
     links = jnp.where(jnp.arange(w.shape[0]) < last, w[last], 0)
     degree = jnp.sum(links)
     return links, safe_divide(links, jnp.broadcast_to(degree, links.shape)), degree
 
 
 def _eliminated(eliminate: Callable[..., Any], start: Any, size: int) -> Float[Array, "q"]:
-    """x with x_0 = 0 and x_j = share · x + rest, where `eliminate` gives the share and the rest."""
+    """Solve x_0 = 0, x_j = share_j · x + rest_j, where `eliminate` returns (share_j, rest_j)."""
     nodes = jnp.arange(size)
     _, rows = lax.scan(eliminate, start, nodes[1:], reverse=True)
 
@@ -181,7 +187,7 @@ def _eliminated(eliminate: Callable[..., Any], start: Any, size: int) -> Float[A
 
 
 class _State(NamedTuple):
-    """The last accepted point, the step under trial, and the slope that the step must reduce."""
+    """The last accepted potentials, the trial step, and the slope that the step must reduce."""
 
     h: Float[Array, "levels"]
     step: Float[Array, "levels"]
@@ -194,9 +200,10 @@ class _State(NamedTuple):
 def _potentials(problem: LevelTransport, start: Float[Array, "levels"]) -> Float[Array, "levels"]:
     """The potentials that minimise Σ_i log Σ_j exp((j − b) s_i − h_j) + Σ_j c_j h_j.
 
-    The objective is convex. One Sinkhorn step brings every level to the right order of magnitude;
-    Newton steps follow. A step is halved until the slope along it has decreased: slopes are known
-    where differences of the objective are lost in rounding.
+    The objective is convex. One Sinkhorn step brings the mass of every level to the right order of
+    magnitude; Newton steps follow. A Newton step is halved until the slope of the objective along
+    the step has decreased. The test uses slopes, because rounding can hide differences of the
+    objective.
     """
     masses, least = problem.masses, jnp.finfo(problem.s.dtype).tiny
     filled = jnp.sum(plan(problem, start), axis=1)
@@ -213,20 +220,20 @@ def _potentials(problem: LevelTransport, start: Float[Array, "levels"]) -> Float
 
 
 def _iterate(problem: LevelTransport, state: _State) -> _State:
-    """Try the step: if it is accepted compute the next one, otherwise halve it.
+    """Try the step. If it is accepted, compute the next step; otherwise halve the step.
 
-    A step δ moves masses w·δ with an error of about w·δ². The iteration ends where this error, or
+    A step δ moves masses w·δ with an error of about w·δ². The iteration ends when this error, or
     the surplus of mass, is at the level of rounding.
     """
     trial = state.h + state.length * state.step
     p = plan(problem, trial)
     w = matmul(p, p.T)
     surplus = (jnp.sum(w, axis=1) - problem.masses)[:-1]  # Σ_l p_li = 1
-    surplus = jnp.append(surplus, -jnp.sum(surplus))  # the large mass has what the others lack
+    surplus = jnp.append(surplus, -jnp.sum(surplus))  # surpluses sum to 0; the last mass is large
     j = jnp.arange(surplus.size)
     size = jnp.abs(trial)
     noise = 4 * eps(w.dtype) * (1 + jnp.maximum(size[:, None], size[None, :]))
-    # A lower bound on the links of neighbouring levels: flows below it are noise.
+    # Add a minimum weight to links between neighbouring levels: smaller flows are noise.
     neighbours = jnp.abs(j[:, None] - j[None, :]) == 1
     step = _fast_solve(jnp.where(neighbours, w + 16 * noise, w), surplus)
     step = step - step[problem.reference]
