@@ -96,9 +96,7 @@ def factor(a: ArrayLike, k: int) -> SPSD:
     a = _checks.square(a, "a")
     point = SPSD(*leading_eigenspace(a, k))
     w = jnp.linalg.diagonal(point.core)
-    noise = (
-        w <= a.shape[-1] * eps(a.dtype) * w[..., :1]
-    )  # false for NaN, so that NaN reaches the result
+    noise = w <= a.shape[-1] * eps(a.dtype) * w[..., :1]  # false for NaN, so that NaN is kept
     return _truncate(point, jnp.sum(~noise, axis=-1))
 
 
