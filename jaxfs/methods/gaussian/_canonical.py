@@ -25,8 +25,8 @@ def cca_select(
     The criterion of a set S is the sum of its squared canonical correlations with the indicators of
     the classes, tr(Σ_T⁻¹ Σ_B) ≤ C − 1, where Σ_T is the covariance of all samples and Σ_B is the
     covariance of the class means. The criterion depends on class means only, while `gc_select` also
-    uses class covariances. It needs fewer samples, and selects features for linear discriminant
-    analysis.
+    uses class covariances. It needs fewer samples, and selects the features of linear
+    discriminant analysis.
 
     **Arguments**
 
