@@ -110,7 +110,7 @@ def one_against_rest(m: GaussianMoments, shrinkage) -> OneAgainstRest:
 
 
 def group_variances(m: GaussianMoments, g: Groups, ridge: Float[Array, "d"]) -> Float[Array, "g d"]:
-    """The variances of the groups plus the ridge; 1 for an empty group."""
+    """The variances of the groups plus the ridge; positive also for an empty group."""
     return _filled(g, g.covariances(m.variances, jnp.square) + ridge[None], 1)
 
 
