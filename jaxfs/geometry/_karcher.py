@@ -127,8 +127,8 @@ def descend(
     with the smallest residual.
 
     If the residual ‖T‖ is at most d·√eps, the sum of squares is within d²·eps of its minimum. Once
-    the smallest residual is below this limit, the loop ends when the residual is at most its
-    rounding error, or after four points without improvement. Above the limit the loop ends after
+    the smallest residual is below this limit, the loop ends when the residual is at most
+    `rounding`, or after four points without improvement. Above the limit the loop ends after
     twenty points without improvement. NaN ends the loop at once.
 
     **Reference** B. Iannazzo, M. Porcelli, *The Riemannian Barzilai–Borwein method with nonmonotone
@@ -177,7 +177,7 @@ def implicit_zero(field: Callable[[Array], Array], zero: Array) -> Array:
 
 
 def _conjugate_gradients(matvec: Callable[[Array], Array], b: Array) -> Array:
-    """Solve a linear system by `cg`, to rounding. n steps reduce the error to 2 exp(−2n/√κ) of it.
+    """Solve a linear system by `cg`, to rounding. n steps scale the error by 2 exp(−2n/√κ).
 
     The SPD Hessian has a condition number κ ≤ log(1/eps) for all matrices that a dtype can hold.
     The Hessian of subspaces exceeds this κ only near the edge of the ball in which their mean is
