@@ -189,9 +189,10 @@ def difference(a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike = 0.5) -> Float
     The error of `eigh` is eps times its largest eigenvalue. If the eigenvalues of a⁻¹b spread over
     [1/s, s], whitening by a gives a relative error of s² eps in the smallest eigenvalue. Whitening
     by a + b gives a relative error of s eps at both ends of the spectrum. On gene expression data
-    with s = 2000 the errors in the top score of ManiFeSt in float32 are 5e-2 (by a) and 5e-5 (by a
-    + b). The disadvantage is that a and b must be of similar scale, as kernels are. The result is
-    NaN if any |x| ≥ 1 − 4 eps: `a` or `b` is then not positive definite in its dtype.
+    with s = 2000 the error in the top score of ManiFeSt in float32 is 5e-2 with the first method
+    and 5e-5 with the second. The disadvantage is that a and b must be of similar scale, as kernels
+    are. The result is NaN if any |x| ≥ 1 − 4 eps: `a` or `b` is then not positive definite in its
+    dtype.
 
     **Derivatives** in `a`, `b` and `t`, to second order.
 
