@@ -151,8 +151,7 @@ def _exp(g: Float[Array, "*b d k"], delta: Float[Array, "*b d k"]) -> Float[Arra
 def log(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b d k"]:
     """The tangent vector at `g1` whose geodesic reaches the subspace of `g2` in unit time.
 
-    The vector is X Θ, with X sin Θ = H − G₁ cos Θ as in `geodesic`. Its norm is
-    `distance(g1, g2)`.
+    The vector is X Θ, with X sin Θ = H − G₁ cos Θ as in `geodesic`. Its norm is `distance(g1, g2)`.
 
     **Arguments**
 
@@ -253,8 +252,8 @@ def _log(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Array,
 def _series(ratio: Callable[..., Array], t: Array | None, *nodes: Array) -> Array:
     """The divided difference over `nodes` of F(x) = 1 + r₀x (1 + r₁x (1 + …)), r_n = ratio(n, t).
 
-    Horner's rule, (x f)[x₀ … x_j] = x_j f[x₀ … x_j] + f[x₀ … x_{j−1}], has no quotient, so
-    equal nodes need no special case. For |x| ≤ ½ and |r_n| ≤ 1 each term adds one bit of accuracy.
+    Horner's rule, (x f)[x₀ … x_j] = x_j f[x₀ … x_j] + f[x₀ … x_{j−1}], has no quotient, so equal
+    nodes need no special case. For |x| ≤ ½ and |r_n| ≤ 1 each term adds one bit of accuracy.
     """
     nodes = tuple(jnp.broadcast_arrays(*nodes))
     dtype = nodes[0].dtype
