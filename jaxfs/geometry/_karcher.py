@@ -1,8 +1,8 @@
 """Shared parts of the three geometries: small helpers and the Karcher mean.
 
-A Karcher mean minimises Σ wᵢ dist²(M, Kᵢ). `descend` finds it, and is not differentiated.
-`implicit_zero` adds the derivative by the implicit function theorem, in tangent coordinates around
-the solution, where the mean is the zero of a field with a symmetric, definite Jacobian.
+A Karcher mean M minimises Σ wᵢ dist²(M, Kᵢ). `descend` computes M, but not its derivative.
+`implicit_zero` adds the derivative by the implicit function theorem. It uses tangent coordinates
+around M, in which M is the zero of a vector field with a symmetric, positive definite Jacobian.
 """
 
 import functools
@@ -24,12 +24,13 @@ _Point = TypeVar("_Point")
 
 
 class KarcherMean(NamedTuple, Generic[_Point]):
-    """A mean found by iteration, and whether the iteration converged.
+    """A mean computed by iteration, and a report on the convergence.
 
     - `mean`: the point that minimises Σ wᵢ dist²(mean, pointᵢ).
-    - `converged`: whether `residual` ≤ d·√eps, where that sum is minimal to rounding. The iteration
-      itself goes on until rounding stops it. False for a mean that is NaN, and for SPD matrices
-      with condition numbers ≫ 1/√eps, whose rounding alone is larger.
+    - `converged`: whether `residual` ≤ d·√eps. The sum above is then minimal to rounding. The
+      iteration itself continues until rounding errors stop the progress. `converged` is False if
+      the mean is NaN. It is also False for SPD matrices with condition numbers ≫ 1/√eps, because
+      their rounding errors alone exceed the limit.
     - `iterations`: the number of steps.
     - `residual`: the norm of Σ wᵢ Log(pointᵢ), which is 0 at the mean.
     """
@@ -41,7 +42,10 @@ class KarcherMean(NamedTuple, Generic[_Point]):
 
 
 def mean_weights(weights: ArrayLike | None, points: Array) -> Float[Array, "*b m"]:
-    """Checked weights of the points `(..., m, d, k)`, of sum 1; equal by default."""
+    """Return the checked weights of the points `(..., m, d, k)`, scaled to sum 1.
+
+    The weights are equal by default.
+    """
     *batch, m, _, _ = points.shape
     if weights is None:
         return jnp.full((*batch, m), 1 / m, points.dtype)
@@ -50,7 +54,7 @@ def mean_weights(weights: ArrayLike | None, points: Array) -> Float[Array, "*b m
 
 
 def norm(a: Float[Array, "*b m k"], *, noise: float = 0.0) -> Float[Array, "*b"]:
-    """‖a‖_F, with derivative 0 at a = 0; norms up to `noise` count as 0."""
+    """Return ‖a‖_F, with derivative 0 at a = 0. A norm ≤ `noise` counts as 0."""
     square = jnp.sum(a * a, axis=(-2, -1))
     return safe_sqrt(jnp.where(square <= noise * noise, jnp.zeros_like(square), square))
 
@@ -69,12 +73,18 @@ def weighted_sum(w: Float[Array, "m"], x: Float[Array, "m d k"]) -> Float[Array,
 def silence(
     x: Float[Array, "m d k"], absent: Bool[Array, "m"], instead: Float[Array, "d k"]
 ) -> Float[Array, "m d k"]:
-    """`x` with absent matrices replaced. A weight of 0 is not enough, because 0 · NaN is NaN."""
+    """Return `x` with each absent matrix replaced by `instead`.
+
+    A weight of 0 is not enough to ignore a matrix, because 0 · NaN is NaN.
+    """
     return jnp.where(absent[:, None, None], jnp.broadcast_to(instead, x.shape), x)
 
 
 def karcher_mean(one: Callable[..., tuple[Array, ...]]) -> Callable[..., KarcherMean[Array]]:
-    """The mean of a batch of sets of points, from the function `one` for a single set."""
+    """Return a function that computes the mean of each set of points in a batch.
+
+    The function `one` computes the mean of a single set.
+    """
 
     @functools.partial(jax.jit, static_argnums=2)
     def mean(points: Array, w: Array, max_iterations: int) -> KarcherMean[Array]:
@@ -87,11 +97,11 @@ def karcher_mean(one: Callable[..., tuple[Array, ...]]) -> Callable[..., Karcher
 
 
 class Outlook(NamedTuple):
-    """The direction of descent at a point, and the steps along it.
+    """The direction of descent at a point, and the allowed step lengths.
 
-    - `tangent`: T = Σ wᵢ Log(Kᵢ).
-    - `safe`: a step that shortens T near the mean; `longest`: the longest step allowed.
-    - `rounding`: the norm of T that is rounding alone.
+    - `tangent`: T = Σ wᵢ Log(Kᵢ), the direction of descent.
+    - `safe`: a step length that reduces ‖T‖ near the mean; `longest`: the largest step length.
+    - `rounding`: an estimate of the part of ‖T‖ that rounding errors cause.
     """
 
     tangent: Array
@@ -106,19 +116,20 @@ def descend(
     start: Array,
     max_iterations: int,
 ) -> tuple[Array, Array, Array, Array]:
-    """Steepest descent with Barzilai–Borwein steps: the fields of a `KarcherMean`.
+    """Return the fields of a `KarcherMean`, by steepest descent with Barzilai–Borwein steps.
 
-    `look(point)` returns an `Outlook`, and `move(point, T, step)` the new point and T transported
-    to it. The first step is 1.
+    `look(point)` returns an `Outlook`. `move(point, T, step)` returns the new point, and T
+    transported to the new point. The first step length is 1.
 
-    The next step is step·⟨T, T⟩/⟨T, T − T'⟩, the inverse of the curvature along the last one. On
-    average it is faster than the best constant step, but not at every point. Unless the residual
-    was the smallest so far, the safe step is taken instead. The result is the point of the smallest
-    residual.
+    The next step length is step·⟨T, T⟩/⟨T, T − T'⟩, the inverse of the curvature along the last
+    step. On average this is faster than the best constant step, but not at every point. The loop
+    takes the safe step instead if the residual is not the smallest so far. The result is the point
+    with the smallest residual.
 
-    A residual ‖T‖ ≤ d·√eps leaves the sum of squares within d²·eps of its minimum. Below it the
-    loop ends at a residual that is rounding, or after four points without improvement; above it
-    after twenty. NaN ends the loop at once.
+    If the residual ‖T‖ is at most d·√eps, the sum of squares is within d²·eps of its minimum. Once
+    the smallest residual is below this limit, the loop ends when the residual is at most
+    `rounding`, or after four points without improvement. Above the limit the loop ends after
+    twenty points without improvement. NaN ends the loop at once.
 
     **Reference** B. Iannazzo, M. Porcelli, *The Riemannian Barzilai–Borwein method with nonmonotone
     line search and the matrix geometric mean computation*, IMA J. Numer. Anal. 38 (2018).
@@ -133,7 +144,7 @@ def descend(
         (point, carried, step), (best, least), without, iterations, _ = state
         tangent, safe, longest, rounding = look(point)
         residual = norm(tangent)
-        improved = ~(residual >= least)  # true for NaN, which must be seen
+        improved = ~(residual >= least)  # true for NaN, so that NaN reaches the result
         best, least = jnp.where(improved, point, best), jnp.minimum(residual, least)
         without = jnp.where(improved, 0, without + 1)
         patience = jnp.where(least <= tolerance, 4, 20)
@@ -152,24 +163,26 @@ def descend(
 
 
 def implicit_zero(field: Callable[[Array], Array], zero: Array) -> Array:
-    """`zero`, a root of `field`, with the derivative of that root in all that `field` closes over.
+    """Return `zero`, a root of `field`, with its derivative in all variables `field` closes over.
 
-    0 = d(field) = J dx + ∂field gives dx = −J⁻¹ ∂field; J must be symmetric and positive definite.
+    0 = d(field) = J dx + ∂field gives dx = −J⁻¹ ∂field. The Jacobian J must be symmetric and
+    positive definite.
     """
 
     def solve(jacobian, y):
-        # JAX cannot transpose `cg` alone here: its start depends on its right-hand side.
+        # JAX cannot transpose `cg` alone here, because the start of `cg` depends on `y`.
         return lax.custom_linear_solve(jacobian, y, _conjugate_gradients, symmetric=True)
 
     return lax.custom_root(field, zero, lambda f, x: x, solve)
 
 
 def _conjugate_gradients(matvec: Callable[[Array], Array], b: Array) -> Array:
-    """`cg` to rounding: n steps leave 2 exp(−2n/√κ) of the error.
+    """Solve a linear system by `cg`, to rounding. n steps scale the error by 2 exp(−2n/√κ).
 
-    The SPD Hessian has κ ≤ log(1/eps) for all matrices that a dtype can hold; that of subspaces
-    exceeds it only at the edge of the ball in which their mean is unique. This bounds n if rounding
-    in `matvec` keeps the residual above the tolerance.
+    The SPD Hessian has a condition number κ ≤ log(1/eps) for all matrices that a dtype can hold.
+    The Hessian of subspaces exceeds this κ only near the edge of the ball in which their mean is
+    unique. The maximum number of steps follows from this κ. `cg` reaches the maximum if rounding
+    errors in `matvec` keep the residual above the tolerance.
     """
     tolerance = eps(b.dtype)
     steps = math.ceil(0.5 * math.sqrt(-math.log(tolerance)) * math.log(2 / tolerance))

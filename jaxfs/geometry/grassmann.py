@@ -1,23 +1,23 @@
 """The Grassmann manifold: k-dimensional subspaces of ℝᵈ, as orthonormal bases `(..., d, k)`.
 
-A subspace has many bases. The formulas of the literature choose among them by a singular value
-decomposition, which has no derivative where principal angles coincide. Here a polar factor turns
-the second basis towards the first, and functions of a symmetric matrix do the rest:
+A subspace has many bases. The formulas of the literature choose a basis by a singular value
+decomposition, which has no derivative where principal angles coincide. Here a polar factor rotates
+the second basis towards the first, and all further steps are functions of a symmetric matrix:
 
     H = G₂ Qᵀ,  Q = polar(G₁ᵀ G₂),   D = H − G₁,   U = ¼ DᵀD = sin²(½Θ),   G₁ᵀ H = cos Θ = I − 2U.
 
 U is accurate for tiny angles, where the arc cosine of G₁ᵀG₂ has lost half of its digits. All
-functions of the angles below are analytic in U at U = 0; the literature needs a pseudo-inverse of
-sin Θ only for its singular vectors.
+functions of the angles below are analytic in U at U = 0, so no pseudo-inverse of sin Θ is needed.
+The literature needs the pseudo-inverse only to compute singular vectors.
 
 All functions are batched with batch axes that broadcast, and keep the dtype (float32 or float64).
-They have exact derivatives in both modes, also at equal and at zero angles, along feasible
-directions: those that keep the bases orthonormal. Orthonormality itself is not checked. At a
-principal angle of π/2 the shortest curve is not unique, and one of them is taken. Non-finite
-entries give NaN.
+They have exact derivatives in both modes, also at equal and at zero angles, along directions that
+keep the bases orthonormal. Orthonormality itself is not checked. At a principal angle of π/2 the
+shortest curve is not unique, and the functions use one of the shortest curves. Non-finite entries
+give NaN.
 
-Trailing columns of zeros are absent, so that a smaller subspace keeps the shape `(..., d, k)`; they
-stay zero. Two bases in one call must have the same columns absent.
+A subspace of smaller dimension keeps the shape `(..., d, k)`: its trailing columns are zero and
+count as absent. Absent columns stay zero. Two bases in one call must have the same absent columns.
 """
 
 import functools
@@ -47,11 +47,12 @@ def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
 
     - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
 
-    **Numerics** cosines are the singular values of G₁ᵀG₂, sines those of (I − G₁G₁ᵀ)G₂. Each angle
-    is computed from the one that determines it well, so tiny angles are as accurate as large ones.
+    **Numerics** the cosines are the singular values of G₁ᵀG₂, and the sines are the singular values
+    of (I − G₁G₁ᵀ)G₂. Each angle is computed from its cosine if the angle is above π/4, and from its
+    sine otherwise. Tiny angles are therefore as accurate as large angles.
 
-    **Derivatives** of first order, for angles that are simple and not 0 or π/2; `distance` has them
-    at all angles.
+    **Derivatives** of first order, for angles that are simple and not 0 or π/2; `distance` has
+    derivatives at all angles.
 
     **Reference** Å. Björck, G. Golub, *Numerical methods for computing angles between linear
     subspaces*, Math. Comp. 27 (1973).
@@ -64,14 +65,14 @@ def principal_angles(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b k"]:
     c = matmul(g1.mT, g2)
     cosine, sine = singular_values(c), singular_values(g2 - matmul(g1, c))[..., ::-1]
     wide = cosine * cosine < 0.5
-    # The branch not taken must stay away from 1, where the inverse functions have no derivative.
+    # The unused branch gets the argument 0: arccos and arcsin have no derivative at 1.
     from_cosine = jnp.arccos(jnp.where(wide, cosine, jnp.zeros_like(cosine)))
     from_sine = jnp.arcsin(jnp.where(wide, jnp.zeros_like(sine), sine))
     return jnp.where(wide, from_cosine, from_sine)
 
 
 def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
-    """The length of the geodesic between two subspaces: ‖Θ‖, Θ their principal angles.
+    """The length of the geodesic between two subspaces: ‖Θ‖, where Θ are the principal angles.
 
     **Arguments**
 
@@ -79,8 +80,9 @@ def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
 
     **Numerics** distances ≤ 2(d + k)·eps, the rounding error at 0, are 0.
 
-    **Derivatives** in `g1` and `g2`, right at equal angles. At equal subspaces, where the distance
-    has a kink, they are 0, which is also right to first order for its square.
+    **Derivatives** in `g1` and `g2`, exact also at equal angles. At equal subspaces the distance
+    has a kink, and its derivative is set to 0. The first derivative of the squared distance is then
+    exact.
 
     >>> import jax.numpy as jnp
     >>> round(float(distance(jnp.eye(3)[:, :2], jnp.eye(3)[:, 1:])), 4)
@@ -91,17 +93,18 @@ def distance(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b"]:
 
 
 def geodesic(g1: ArrayLike, g2: ArrayLike, t: Scalar | ArrayLike) -> Float[Array, "*b d k"]:
-    """The point at `t` of the geodesic from `g1` (t = 0) to the subspace of `g2` (t = 1).
+    """The point at `t` on the geodesic from `g1` (t = 0) to the subspace of `g2` (t = 1).
 
-    G₁ cos(tΘ) + X sin(tΘ), with X sin Θ = H − G₁ cos Θ the part of H orthogonal to G₁.
+    The point is G₁ cos(tΘ) + X sin(tΘ), where X sin Θ = H − G₁ cos Θ is the part of H orthogonal to
+    G₁.
 
     **Arguments**
 
     - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
     - `t`: in [0, 1]: a number, or an array that broadcasts with the batch axes. May be traced.
 
-    **Returns** an orthonormal basis: `g1` itself at t = 0, and H = g2 Qᵀ, which has the span of
-    `g2`, at t = 1. It is the basis of the paper's formula without the rotation O₁ in the span.
+    **Returns** an orthonormal basis. At t = 0 the basis is `g1` itself; at t = 1 it is H = g2 Qᵀ,
+    which has the span of `g2`. The paper's formula also rotates this basis inside its span, by O₁.
 
     **Derivatives** in `g1`, `g2` and `t`, to second order.
 
@@ -132,7 +135,7 @@ def exp(g: ArrayLike, delta: ArrayLike) -> Float[Array, "*b d k"]:
     **Returns** an orthonormal basis `(..., d, k)`.
 
     **Derivatives** in `g` and `delta`, to second order, with relative error eps·cosh ‖Δ‖₂. (The
-    geodesic is shortest only for ‖Δ‖₂ ≤ π/2, where this is 2.5 eps.)
+    geodesic is shortest only for ‖Δ‖₂ ≤ π/2, where the error is at most 2.5 eps.)
     """
     return _exp(*_same_shape(g=g, delta=delta))
 
@@ -140,7 +143,7 @@ def exp(g: ArrayLike, delta: ArrayLike) -> Float[Array, "*b d k"]:
 def _exp(g: Float[Array, "*b d k"], delta: Float[Array, "*b d k"]) -> Float[Array, "*b d k"]:
     s = matmul(delta.mT, delta)
     w, v = _lapack.eigh(s)
-    w = jnp.maximum(w, 0)  # a Gram matrix; NaN stays NaN
+    w = jnp.maximum(w, 0)  # `s` is a Gram matrix; NaN stays NaN
     cosine, sinc = (_frechet.apply(f, s, w, v, None) for f in (_COS_ROOT, _SINC_ROOT))
     return matmul(g, cosine) + matmul(delta, sinc)
 
@@ -148,14 +151,14 @@ def _exp(g: Float[Array, "*b d k"], delta: Float[Array, "*b d k"]) -> Float[Arra
 def log(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b d k"]:
     """The tangent vector at `g1` whose geodesic reaches the subspace of `g2` in unit time.
 
-    X Θ, with X sin Θ = H − G₁ cos Θ as in `geodesic`; its norm is `distance(g1, g2)`.
+    The vector is X Θ, with X sin Θ = H − G₁ cos Θ as in `geodesic`. Its norm is `distance(g1, g2)`.
 
     **Arguments**
 
     - `g1`, `g2`: `(..., d, k)`, orthonormal columns.
 
-    **Returns** Δ `(..., d, k)` with g1ᵀ Δ = 0 and exp(g1, Δ) = g2 Qᵀ. It depends on the span of
-    `g2` alone, not on its basis.
+    **Returns** Δ `(..., d, k)` with g1ᵀ Δ = 0 and exp(g1, Δ) = g2 Qᵀ. Δ depends only on the span
+    of `g2`, not on the choice of basis.
 
     **Derivatives** in `g1` and `g2`, to second order.
 
@@ -175,18 +178,21 @@ def mean(
 
     - `bases`: the Gᵢ, `(..., m, d, k)`, orthonormal columns.
     - `weights`: `(m,)`, nonnegative, normalised to sum 1; equal by default. A basis of weight zero
-      is ignored, whatever it holds.
+      is ignored, even if it contains NaN.
     - `max_iterations`: static.
 
-    **Returns** a `KarcherMean`: `mean` `(..., d, k)`; the rest `(...)`.
+    **Returns** a `KarcherMean`: `mean` has shape `(..., d, k)`, the other fields have shape
+    `(...)`.
 
-    **Numerics** M ← exp(M, θ Σ wᵢ log(M, Gᵢ)) with the step θ of Barzilai and Borwein, safeguarded
-    by θ = 1, from the leading left singular vectors of [√wᵢ Gᵢ]. The minimum is unique if all Gᵢ
-    lie within π/4 of one subspace; otherwise the result is a local minimum.
+    **Numerics** the iteration is M ← exp(M, θ Σ wᵢ log(M, Gᵢ)). It starts from the leading left
+    singular vectors of [√wᵢ Gᵢ]. The step θ is the Barzilai–Borwein step, safeguarded by θ = 1. The
+    minimum is unique if all Gᵢ lie within π/4 of one subspace; otherwise the result is a local
+    minimum.
 
-    **Derivatives** in `bases` and `weights`, to second order, by the implicit function theorem, for
-    any function of the subspace: the basis moves without turning inside its span. The sum of
-    squares must be strictly convex at M, as it is within that π/4.
+    **Derivatives** in `bases` and `weights`, to second order, by the implicit function theorem.
+    They are exact for any function of the subspace; the basis does not rotate inside its span. The
+    sum of squares must be strictly convex at M, which holds if all Gᵢ lie within π/4 of one
+    subspace.
 
     **Reference** H. Karcher, *Riemannian center of mass and mollifier smoothing*, Comm. Pure Appl.
     Math. 30 (1977); O. Yair, A. Lahav, R. Talmon, *Symmetric positive semi-definite Riemannian
@@ -214,21 +220,21 @@ def _same_shape(**bases: ArrayLike) -> tuple[Array, ...]:
 
 
 def present(g: Float[Array, "*b d k"]) -> Bool[Array, "*b k"]:
-    """Which columns of a basis are not zero."""
+    """A mask of the columns of a basis that are not zero."""
     return jnp.any(g != 0, axis=-2)
 
 
 def rotation(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Array, "*b k k"]:
-    """Q = polar(G₁ᵀG₂): g2 Qᵀ is the basis of the span of `g2` nearest to `g1`.
+    """Return Q = polar(G₁ᵀG₂), so that g2 Qᵀ is the basis of the span of `g2` nearest to `g1`.
 
-    Columns absent from both stay where they are.
+    Q is the identity on columns that are absent from both bases.
     """
     absent = ~(present(g1) | present(g2))
     return polar_factor(matmul(g1.mT, g2) + _karcher.identity_on(absent, g1.dtype))
 
 
 def _offset(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]):
-    """X sin Θ and U = sin²(½Θ), Θ the principal angles."""
+    """Return X sin Θ and U = sin²(½Θ), where Θ are the principal angles."""
     d = matmul(g2, rotation(g1, g2).mT) - g1
     u = 0.25 * matmul(d.mT, d)
     return d + 2 * matmul(g1, u), u
@@ -246,8 +252,8 @@ def _log(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Array,
 def _series(ratio: Callable[..., Array], t: Array | None, *nodes: Array) -> Array:
     """The divided difference over `nodes` of F(x) = 1 + r₀x (1 + r₁x (1 + …)), r_n = ratio(n, t).
 
-    Horner's rule, (x f)[x₀ … x_j] = x_j f[x₀ … x_j] + f[x₀ … x_{j−1}], has no quotient, so that
-    equal nodes need no special case. For |x| ≤ ½ and |r_n| ≤ 1 each term adds a bit.
+    Horner's rule, (x f)[x₀ … x_j] = x_j f[x₀ … x_j] + f[x₀ … x_{j−1}], has no quotient, so equal
+    nodes need no special case. For |x| ≤ ½ and |r_n| ≤ 1 each term adds one bit of accuracy.
     """
     nodes = tuple(jnp.broadcast_arrays(*nodes))
     dtype = nodes[0].dtype
@@ -266,7 +272,7 @@ def _series(ratio: Callable[..., Array], t: Array | None, *nodes: Array) -> Arra
 def _from_series(
     ratio: Callable[..., Array], factor: Callable[..., Array | float] = lambda t: 1.0
 ) -> SpectralFunction:
-    """factor(t) · F with its divided differences, F as in `_series`."""
+    """Return the function factor(t) · F with its divided differences; `_series` defines F."""
 
     def divided_difference(*nodes_and_t):
         *nodes, t = nodes_and_t
@@ -280,7 +286,7 @@ def _from_series(
 _COS_T = _from_series(lambda n, t: (n * n - t * t) / ((n + 0.5) * (n + 1)))
 _SIN_T = _from_series(lambda n, t: ((n + 1) ** 2 - t * t) / ((n + 1.5) * (n + 1)), lambda t: t)
 _ANGLE_OVER_SINE = _from_series(lambda n, t: (n + 1) / (n + 1.5))
-# The series of cos √s and sin √s / √s cancel for large s: only derivatives use them.
+# The series of cos √s and sin √s / √s suffer cancellation for large s. Only derivatives use them.
 _COS_ROOT = _from_series(lambda n, t: -0.25 / ((n + 0.5) * (n + 1)))._replace(
     value=lambda w, t: jnp.cos(jnp.sqrt(w))
 )
@@ -294,7 +300,10 @@ _SINC_ROOT = _from_series(lambda n, t: -0.25 / ((n + 1.5) * (n + 1)))._replace(
 
 @_karcher.karcher_mean
 def _mean(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int):
-    """The fixed point M, as a constant; around it exp(M, Δ) with the root Δ = 0."""
+    """Return the mean as exp(M, Δ), where the fixed point M is a constant and Δ is 0.
+
+    Only the root Δ carries derivatives.
+    """
     g0, w0 = lax.stop_gradient((g, w))
     heaviest = g0[jnp.argmax(w0)]
     g0 = _karcher.silence(g0, w0 == 0, heaviest)
@@ -308,7 +317,7 @@ def _mean(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int
     def horizontal(delta):
         return jnp.where(present(m)[None], delta - matmul(m, matmul(m.mT, delta)), 0.0)
 
-    def gradient(delta):  # of ½ Σ wᵢ dist²; the identity on the part not tangent at M
+    def gradient(delta):  # of ½ Σ wᵢ dist² on tangent vectors; the identity on their complement
         tangent = horizontal(delta)
         descent = _karcher.weighted_sum(w, _logs(_exp(m, tangent), g))
         return delta - tangent - horizontal(descent)
@@ -317,10 +326,11 @@ def _mean(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int
 
 
 def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]):
-    """Σ wᵢ log(M, Gᵢ), the safe step 1, and the longest step.
+    """Return Σ wᵢ log(M, Gᵢ), the safe step 1, and the longest step.
 
     The step 1 is safe because positive curvature keeps the Hessian below 1. The Hessian has no
-    positive lower bound; the longest step moves by a unit distance, and is 100 near the mean.
+    positive lower bound. The longest step therefore moves by a unit distance; near the mean it is
+    limited to 100.
     """
     delta = _karcher.weighted_sum(w, _logs(m, g))
     longest = 1 / jnp.maximum(_karcher.norm(delta), 0.01)
@@ -329,7 +339,10 @@ def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]
 
 
 def _move(m: Float[Array, "d k"], delta: Float[Array, "d k"], step: Float[Array, ""]):
-    """The point of the geodesic along Δ, and Δ transported to it: the velocity there."""
+    """Return the point at `step` on the geodesic along Δ, and the velocity at that point.
+
+    The velocity is Δ transported along the geodesic.
+    """
     s = matmul(delta.mT, delta)
     w, v = _lapack.eigh(s)
     w = jnp.maximum(w, 0)

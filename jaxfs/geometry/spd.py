@@ -6,7 +6,8 @@ a = L Lᵀ gives the same result, and the Cholesky factor is the cheapest and th
     C = L⁻¹ b L⁻ᵀ,   geodesic = L Cᵗ Lᵀ,   log = L log(C) Lᵀ,   exp = L exp(L⁻¹ s L⁻ᵀ) Lᵀ.
 
 The log-Euclidean metric is flat: it is the Euclidean metric in the coordinates log a. The
-derivative of the matrix logarithm maps tangent vectors to and from those coordinates.
+derivative of the matrix logarithm maps tangent vectors to these coordinates, and the derivative of
+the matrix exponential maps them back.
 
 All functions are batched, `(..., d, d)`, with batch axes that broadcast. They keep the dtype
 (float32 or float64), symmetrise their input, and have exact derivatives in both modes, also at
@@ -77,8 +78,8 @@ def distance(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Arr
     - `a`, `b`: `(..., d, d)`, positive definite.
     - `metric`: `"affine"` or `"logeuclid"`.
 
-    **Derivatives** in `a` and `b`. At a = b, where the distance has a kink, they are 0, which is
-    also right to first order for its square.
+    **Derivatives** in `a` and `b`. At a = b the distance has a kink, and its derivative is set to
+    0. The first derivative of the squared distance is then exact.
 
     >>> import jax.numpy as jnp
     >>> round(float(distance(jnp.eye(4), jnp.e * jnp.eye(4))), 4)
@@ -93,7 +94,7 @@ def distance(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Arr
 def geodesic(
     a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike, *, metric: str = "affine"
 ) -> Float[Array, "*b d d"]:
-    """The point at `t` of the geodesic from `a` (t = 0) to `b` (t = 1).
+    """The point at `t` on the geodesic from `a` (t = 0) to `b` (t = 1).
 
     Affine: L (L⁻¹ b L⁻ᵀ)ᵗ Lᵀ, a = L Lᵀ. Log-Euclidean: exp((1 − t) log a + t log b).
 
@@ -169,11 +170,12 @@ def log(a: ArrayLike, b: ArrayLike, *, metric: str = "affine") -> Float[Array, "
 
 
 def difference(a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike = 0.5) -> Float[Array, "*b d d"]:
-    """The difference operator: half the logarithm from `b` to `a` at the point M of their geodesic.
+    """The difference operator ½ (Log_M a − Log_M b), where M is the point at `t` on the geodesic.
 
     ½ (Log_M a − Log_M b) = R f(R⁻¹(a − b)R⁻ᵀ) Rᵀ, with a + b = R Rᵀ and
-    f(x) = ½ (1 + x)^{1−t} (1 − x)^t artanh x: one Cholesky factor and one `eigh`. M is the point at
-    `t`. At t = ½ the result is Log_M a = −Log_M b.
+    f(x) = ½ (1 + x)^{1−t} (1 − x)^t artanh x. The computation needs one Cholesky factor and one
+    `eigh`. The geodesic goes from `a` (t = 0) to `b` (t = 1). At t = ½ the result is
+    Log_M a = −Log_M b.
 
     **Arguments**
 
@@ -184,11 +186,13 @@ def difference(a: ArrayLike, b: ArrayLike, t: Scalar | ArrayLike = 0.5) -> Float
 
     **Numerics** this function whitens by a + b, whereas `geodesic` and `log` whiten by a. The
     eigenvalues x of the whitened difference correspond to the eigenvalues (1 − x)/(1 + x) of a⁻¹b.
-    `eigh` errs by eps times its largest eigenvalue. If the eigenvalues of a⁻¹b spread over
-    [1/s, s], that is a relative error of s² eps in the smallest; with x it is s eps, and the same
-    at both ends. On gene expression with s = 2000 the errors in the top score of ManiFeSt in
-    float32 are 5e-2 and 5e-5. In return, a and b must be of similar scale, as kernels are. The
-    result is NaN if an |x| ≥ 1 − 4 eps: one of the two is then not positive definite in its dtype.
+    The error of `eigh` is eps times its largest eigenvalue. If the eigenvalues of a⁻¹b spread over
+    [1/s, s], whitening by a gives a relative error of s² eps in the smallest eigenvalue. Whitening
+    by a + b gives a relative error of s eps at both ends of the spectrum. On gene expression data
+    with s = 2000 the error in the top score of ManiFeSt in float32 is 5e-2 with the first method
+    and 5e-5 with the second. The disadvantage is that a and b must be of similar scale, as kernels
+    are. The result is NaN if any |x| ≥ 1 − 4 eps: `a` or `b` is then not positive definite in its
+    dtype.
 
     **Derivatives** in `a`, `b` and `t`, to second order.
 
@@ -217,28 +221,30 @@ def mean(
 ) -> KarcherMean[Array]:
     """The matrix M that minimises Σ wᵢ distance(M, Kᵢ)²: the geometric mean.
 
-    Affine: the zero of Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ), M = L Lᵀ, by M ← L exp(θ Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ)) Lᵀ.
-    Log-Euclidean: exp(Σ wᵢ log Kᵢ), without iteration.
+    Affine: the zero of Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ) with M = L Lᵀ, found by the iteration
+    M ← L exp(θ Σ wᵢ log(L⁻¹ Kᵢ L⁻ᵀ)) Lᵀ. Log-Euclidean: exp(Σ wᵢ log Kᵢ), without iteration.
 
     **Arguments**
 
     - `mats`: the Kᵢ, `(..., m, d, d)`, positive definite.
     - `weights`: `(m,)`, nonnegative, normalised to sum 1; equal by default. A matrix of weight zero
-      is ignored, whatever it holds.
+      is ignored, even if it contains NaN.
     - `metric`: `"affine"` or `"logeuclid"`.
     - `max_iterations`: static, for `"affine"` only; 200 by default.
 
-    **Returns** a `KarcherMean`: `mean` `(..., d, d)`; the rest `(...)`.
+    **Returns** a `KarcherMean`: `mean` has shape `(..., d, d)`, the other fields have shape
+    `(...)`.
 
-    **Numerics** the step θ is that of Barzilai and Borwein, safeguarded by θ = 2/(1 + β) with
-    β = Σ wᵢ ½ℓᵢ coth(½ℓᵢ), ℓᵢ the logarithm of the condition number of L⁻¹ Kᵢ L⁻ᵀ. The spectrum of
-    the Hessian lies in [1, β], so that this is the best constant step; θ = 1 diverges for matrices
-    that are far apart. The start is the arithmetic mean, with a first step θ = 1: the log-Euclidean
-    mean in its frame, which is nearly the solution if the matrices commute.
+    **Numerics** the step θ is the Barzilai–Borwein step, safeguarded by θ = 2/(1 + β) with
+    β = Σ wᵢ ½ℓᵢ coth(½ℓᵢ), where ℓᵢ is the logarithm of the condition number of L⁻¹ Kᵢ L⁻ᵀ. The
+    spectrum of the Hessian lies in [1, β], so 2/(1 + β) is the best constant step. θ = 1 diverges
+    for matrices that are far apart. The iteration starts at the arithmetic mean with a first step
+    θ = 1. This step gives the log-Euclidean mean in the frame of the arithmetic mean, which is
+    nearly the solution if the matrices commute.
 
     **Derivatives** in `mats` and `weights`, to second order, by the implicit function theorem: the
-    loop is neither unrolled nor stored. In the weight of an absent matrix that is not positive
-    definite the derivative is 0.
+    loop is neither unrolled nor stored. If a matrix of weight zero is not positive definite, the
+    derivative in its weight is 0.
 
     **Cost** one `eigh` of each matrix per iteration; the number of iterations grows with β only.
 
@@ -274,7 +280,7 @@ def _affine(metric: str) -> bool:
 
 
 def _cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """L with L Lᵀ = a; all NaN unless `a` is positive definite and finite."""
+    """Return L with L Lᵀ = a. All entries are NaN unless `a` is positive definite and finite."""
     chol = _lapack.cholesky(a)
     return jnp.where(_lapack.all_finite(chol), chol, jnp.nan)
 
@@ -285,9 +291,10 @@ def _whiten(chol: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Ar
 
 
 def _unwhiten(fun, chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"], t=None, domain=None):
-    """L f(c) Lᵀ for symmetric `c`; NaN unless all eigenvalues of `c` are in the domain.
+    """Return L f(c) Lᵀ for symmetric `c`; NaN unless all eigenvalues of `c` are in the domain.
 
-    The domain, an interval, excludes singular matrices from geodesics, which powers would accept.
+    The domain is an interval. It excludes singular matrices from geodesics; the matrix power alone
+    would accept singular matrices.
     """
     w, v = _lapack.eigh(c)
     if domain is not None:
@@ -296,7 +303,7 @@ def _unwhiten(fun, chol: Float[Array, "*b d d"], c: Float[Array, "*b d d"], t=No
 
 
 def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """Df(a)[s], NaN where f(a) is."""
+    """Return the derivative Df(a)[s]; an entry is NaN where f(a) is NaN."""
     value, slope = jax.jvp(f, (a,), (s,))
     return jnp.where(jnp.isnan(value), jnp.nan, slope)
 
@@ -308,7 +315,7 @@ def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Floa
 def _logeuclid_mean(k: Float[Array, "m d d"], w: Float[Array, "m"]) -> Float[Array, "d d"]:
     unusable = (w == 0) & ~_is_definite(k)
     logs = _logm(_karcher.silence(k, unusable, jnp.eye(k.shape[-1], dtype=k.dtype)))
-    # An absent matrix at the mean does not change the derivative in its weight, either.
+    # With the mean in its place, an unusable matrix has derivative 0 in its weight, too.
     logs = _karcher.silence(logs, unusable, lax.stop_gradient(_karcher.weighted_sum(w, logs)))
     return _expm(_karcher.weighted_sum(w, logs))
 
@@ -316,9 +323,10 @@ def _logeuclid_mean(k: Float[Array, "m d d"], w: Float[Array, "m"]) -> Float[Arr
 def _mean_of_one_set(
     k: Float[Array, "m d d"], w: Float[Array, "m"], *, max_iterations: int, absent: bool
 ):
-    """The fixed point M = F Fᵀ, as a constant; around it F exp(S) Fᵀ with the root S = 0.
+    """Return the mean as F exp(S) Fᵀ, where the fixed point M = F Fᵀ is a constant and S is 0.
 
-    The frame of the iteration is F⁻¹. Only with `absent` may a weight be 0.
+    Only the root S carries derivatives. The frame of the iteration is F⁻¹. A weight may be 0 only
+    if `absent` is true.
     """
     k0, w0 = lax.stop_gradient((k, w))
     eye = jnp.eye(k.shape[-1], dtype=k.dtype)
@@ -331,12 +339,12 @@ def _mean_of_one_set(
     q, r = _lapack.qr(frame)
     f = solve_triangular(r.mT, q.mT, transpose=True)
 
-    if absent:  # matrices that are definite stay: the derivative in their weight is not zero
+    if absent:  # keep definite matrices: the derivative in their weight is not 0
         unusable = (w == 0) & ~_is_definite(_in_frame(frame, k))
         k = _karcher.silence(k, unusable, matmul(f, f.mT))
     c = _in_frame(frame, k)
 
-    def gradient(s):  # of ½ Σ wᵢ dist²; the identity on the antisymmetric part
+    def gradient(s):  # of ½ Σ wᵢ dist² on symmetric s; the identity on the antisymmetric part
         symmetric = symmetrize(s)
         e = eye - 0.5 * symmetric + 0.125 * matmul(symmetric, symmetric)  # exp(−½S) near 0
         return s - symmetric - symmetrize(_karcher.weighted_sum(w, _logm(matmul(e, matmul(c, e)))))
@@ -355,11 +363,13 @@ def _in_frame(frame: Float[Array, "d d"], k: Float[Array, "*m d d"]) -> Float[Ar
 
 
 def _affine_look(frame: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[Array, "m"]):
-    """S = Σ wᵢ log Cᵢ with Cᵢ = F⁻¹ Kᵢ F⁻ᵀ, and steps for a Hessian with spectrum in [1, β].
+    """Return S = Σ wᵢ log Cᵢ with Cᵢ = F⁻¹ Kᵢ F⁻ᵀ, and the steps for this point.
 
-    An error E of C changes log C by E_ij log[λᵢ, λⱼ], and the divided difference is at most
-    1/√(λᵢλⱼ). With E_ij of about eps·λ₁, the norm is at most d·eps·λ₁·mean(1/λ). For kernels of
-    300 features the errors of `eigh` and of the products were a quarter of that.
+    The steps assume a Hessian with spectrum in [1, β]. The rounding error follows from an error E
+    in C, which changes log C by E_ij log[λᵢ, λⱼ]; this divided difference is at most 1/√(λᵢλⱼ). If
+    E_ij is about eps·λ₁, with λ₁ the largest eigenvalue, the norm of the change is at most
+    d·eps·λ₁·mean(1/λ). For kernels of 300 features the errors of `eigh` and of the products were a
+    quarter of this bound.
     """
 
     def add(total, matrix):
@@ -377,9 +387,10 @@ def _affine_look(frame: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[
 
 
 def _affine_move(frame: Float[Array, "d d"], s: Float[Array, "d d"], step: Float[Array, ""]):
-    """The frame exp(−½θS) F⁻¹, in which the coordinates of the transported S do not change.
+    """Return the new frame exp(−½θS) F⁻¹, and S, whose coordinates in the new frame are the same.
 
-    (I + U + ½U²)⁸, U = −θS/16, is positive definite for any S, and the exponential to third order.
+    The exponential is replaced by (I + U + ½U²)⁸ with U = −θS/16. This power is positive definite
+    for any S, and differs from the exponential only at third order.
     """
     u = (-step / 16) * s
     p = jnp.eye(s.shape[0], dtype=s.dtype) + u + 0.5 * matmul(u, u)

@@ -1,18 +1,19 @@
 """Symmetric positive semi-definite matrices of fixed rank k: a subspace and a small SPD matrix.
 
-a = G P Gᵀ with G `(..., d, k)` orthonormal and P `(..., k, k)` positive definite (the structure-
-space representation) is a point of the Grassmann manifold and one of the SPD manifold, joined by
-the choice of basis. To compare two such matrices, the second basis is turned towards the first:
-with Q = polar(G₁ᵀG₂), the pair (G₂Qᵀ, Q P₂ Qᵀ) is the same matrix, and both factors are then
-compared on their own manifolds. After `factor`, only k × k matrices are decomposed.
+A matrix a = G P Gᵀ has an orthonormal basis G `(..., d, k)` and a positive definite core P
+`(..., k, k)` (the structure-space representation). G is a point of the Grassmann manifold, and P is
+a point of the SPD manifold; P depends on the choice of G. Before two such matrices are compared,
+the second basis is rotated towards the first: with Q = polar(G₁ᵀG₂), the pair (G₂Qᵀ, Q P₂ Qᵀ)
+represents the same matrix. The bases and the cores are then compared on their own manifolds. After
+`factor`, only k × k matrices are decomposed.
 
-A numerical rank smaller than k does not change shapes: the absent columns of G are zero and the
-absent block of P is the identity, whose logarithm is 0 and whose powers are 1. Points in one call
-are first reduced to their smallest rank.
+A numerical rank smaller than k does not change shapes: the absent columns of G are zero, and the
+absent block of P is the identity. The logarithm of the identity is 0, and its powers are the
+identity. All points in one call are first reduced to the smallest rank among them.
 
 All functions are batched with batch axes that broadcast, and keep the dtype (float32 or float64).
-They have exact first derivatives in both modes, for all that does not depend on the choice of
-basis, along directions that keep the rank. Non-finite entries give NaN.
+They have exact first derivatives in both modes, along directions that keep the rank. This holds
+for every result that does not depend on the choice of basis. Non-finite entries give NaN.
 """
 
 from typing import NamedTuple
@@ -45,9 +46,9 @@ __all__ = [
 
 
 class SPSD(NamedTuple):
-    """The matrix `basis @ core @ basis.T`, of rank k at most.
+    """The matrix `basis @ core @ basis.T`, of rank at most k.
 
-    - `basis`: `(..., d, k)`, orthonormal columns, then zero ones beyond the rank.
+    - `basis`: `(..., d, k)`; the columns up to the rank are orthonormal, the others are zero.
     - `core`: `(..., k, k)`, positive definite; the identity on the absent columns.
     """
 
@@ -56,7 +57,7 @@ class SPSD(NamedTuple):
 
 
 class Tangent(NamedTuple):
-    """The symmetric matrix `basis @ core @ basis.T`, of either sign.
+    """The symmetric matrix `basis @ core @ basis.T`; its eigenvalues may have any sign.
 
     - `basis`: `(..., d, k)`, as in `SPSD`.
     - `core`: `(..., k, k)`, symmetric; 0 on the absent columns.
@@ -67,18 +68,19 @@ class Tangent(NamedTuple):
 
 
 def factor(a: ArrayLike, k: int) -> SPSD:
-    """The leading part of rank k of a positive semi-definite matrix.
+    """Return the leading part of rank k of a positive semi-definite matrix.
 
     **Arguments**
 
     - `a`: `(..., d, d)`.
     - `k`: static, 1 ≤ k ≤ d.
 
-    **Returns** the k leading eigenvectors and, as a diagonal core, their eigenvalues, descending.
+    **Returns** an `SPSD`: the basis holds the k leading eigenvectors, and the core is the diagonal
+    matrix of their eigenvalues, in descending order.
 
-    **Numerics** eigenvalues ≤ d·eps·max(eigenvalues), and negative ones, count as absent.
+    **Numerics** an eigenvalue that is negative or ≤ d·eps·max(eigenvalues) counts as absent.
 
-    **Derivatives** of first order in `a`; those of `to_matrix(factor(a, k))` are true if
+    **Derivatives** of first order in `a`. The derivatives of `to_matrix(factor(a, k))` are exact if
     eigenvalues k and k+1 differ, or along directions that keep a rank ≤ k.
 
     **Reference** appendix A.2 of Cohen et al., *Few-sample feature selection via feature manifold
@@ -94,7 +96,7 @@ def factor(a: ArrayLike, k: int) -> SPSD:
     a = _checks.square(a, "a")
     point = SPSD(*leading_eigenspace(a, k))
     w = jnp.linalg.diagonal(point.core)
-    noise = w <= a.shape[-1] * eps(a.dtype) * w[..., :1]  # false for NaN, which must be seen
+    noise = w <= a.shape[-1] * eps(a.dtype) * w[..., :1]  # false for NaN, so that NaN is kept
     return _truncate(point, jnp.sum(~noise, axis=-1))
 
 
@@ -118,7 +120,7 @@ def geodesic(a: SPSD, b: SPSD, t: Scalar | ArrayLike) -> SPSD:
     """The point at `t` on the curve from `a` (t = 0) to `b` (t = 1).
 
     γ_G(t) γ_P(t) γ_G(t)ᵀ, with γ_G the Grassmann geodesic from G₁ to G₂ and γ_P the SPD geodesic
-    from P₁ to Q P₂ Qᵀ: an approximation of the geodesic, which has no closed form.
+    from P₁ to Q P₂ Qᵀ. This curve approximates the geodesic, which has no closed form.
 
     **Arguments**
 
@@ -143,16 +145,16 @@ def geodesic(a: SPSD, b: SPSD, t: Scalar | ArrayLike) -> SPSD:
 
 
 def log(a: SPSD, b: SPSD) -> Tangent:
-    """The difference operator of `b` from `a`: the SPD logarithm of the cores, in the basis of `b`.
+    """The difference operator from `a` to `b`: the SPD logarithm of the cores, in the basis of `b`.
 
-    H Log_P₁(Q P₂ Qᵀ) Hᵀ with H = G₂ Qᵀ = γ_G(1).
+    The result is H Log_P₁(Q P₂ Qᵀ) Hᵀ with H = G₂ Qᵀ = γ_G(1).
 
     **Arguments**
 
     - `a`: the base point, often a mean.
     - `b`: of the same d and k. Both are reduced to the smaller of their ranks.
 
-    **Returns** a symmetric matrix whose range is within that of `b`, as a `Tangent`.
+    **Returns** a symmetric matrix whose range is within the range of `b`, as a `Tangent`.
 
     **Derivatives** of first order in `a` and `b`.
 
@@ -171,8 +173,8 @@ def difference(a: SPSD, b: SPSD, t: Scalar | ArrayLike = 0.5) -> Tangent:
     - `a`, `b`: of the same d and k. Both are reduced to the smaller of their ranks.
     - `t`: in [0, 1]: a number, or an array that broadcasts with the batch axes. May be traced.
 
-    **Returns** a symmetric matrix whose range is within that of `a`, as a `Tangent`. At t = ½ it is
-    `log(geodesic(a, b, 0.5), a)`, with one k × k decomposition less.
+    **Returns** a symmetric matrix whose range is within the range of `a`, as a `Tangent`. At t = ½
+    the result equals `log(geodesic(a, b, 0.5), a)`, but needs one k × k decomposition less.
 
     **Derivatives** of first order in `a`, `b` and `t`.
 
@@ -191,21 +193,22 @@ def absm_diagonal(s: Tangent) -> Float[Array, "*b d"]:
 def mean(
     points: SPSD, weights: ArrayLike | None = None, *, max_iterations: int = 200
 ) -> KarcherMean[SPSD]:
-    """The mean of many matrices: that of the subspaces, then that of the cores in turned bases.
+    """The mean of many matrices: the mean of the subspaces, and the mean of the rotated cores.
 
-    G = the Grassmann mean of the Gᵢ; P = the SPD mean of Qᵢ Pᵢ Qᵢᵀ, Qᵢ = polar(Gᵀ Gᵢ).
+    The basis G is the Grassmann mean of the Gᵢ. The core P is the SPD mean of Qᵢ Pᵢ Qᵢᵀ, where
+    Qᵢ = polar(Gᵀ Gᵢ) rotates each basis towards G.
 
     **Arguments**
 
     - `points`: bases `(..., m, d, k)` and cores `(..., m, k, k)`; all are reduced to the smallest
-      rank among those that have weight.
+      rank among the points with positive weight.
     - `weights`: `(m,)`, nonnegative, normalised to sum 1; equal by default. A point of weight zero
-      is ignored, whatever it holds.
-    - `max_iterations`: static; maximum for each of the two means.
+      is ignored, even if it contains NaN.
+    - `max_iterations`: static; the maximum for each of the two means.
 
-    **Returns** a `KarcherMean` whose `mean` is an `SPSD`; `converged` if both means have converged,
-    `iterations` the sum of both, `residual` the larger one. For two points of equal weight the mean
-    is `geodesic(a, b, 0.5)`, eq. (13) of ManiFeSt.
+    **Returns** a `KarcherMean` whose `mean` is an `SPSD`. `converged` is True if both means have
+    converged; `iterations` is the sum over both means, and `residual` is the larger residual. For
+    two points of equal weight the mean is `geodesic(a, b, 0.5)`, eq. (13) of ManiFeSt.
 
     **Derivatives** of first order in `points` and `weights`; see `grassmann.mean`.
 
@@ -244,7 +247,7 @@ def _point(x: SPSD | Tangent, name: str, kinds: tuple[type, ...] = (SPSD,)) -> S
 
 
 def _turn(point: SPSD, g: Float[Array, "*b d k"]) -> SPSD:
-    """The same matrix in the basis of its range that is nearest to `g`."""
+    """Return the same matrix, represented in the basis of its range that is nearest to `g`."""
     q = grassmann.rotation(g, point.basis)
     return SPSD(matmul(point.basis, q.mT), symmetrize(matmul(q, matmul(point.core, q.mT))))
 
@@ -258,7 +261,7 @@ def _same_rank(a: SPSD, b: SPSD) -> tuple[SPSD, SPSD]:
 
 
 def _silence(points: SPSD, w: Float[Array, "*b m"]) -> SPSD:
-    """`points` with those replaced that have no weight and are not finite: 0 · NaN is NaN."""
+    """Return `points` with each non-finite point of weight 0 replaced, because 0 · NaN is NaN."""
     finite = [jnp.all(jnp.isfinite(x), axis=(-2, -1)) for x in points]
     keep = ((w != 0) | (finite[0] & finite[1]))[..., None, None]
     d, k = points.basis.shape[-2:]
@@ -267,7 +270,7 @@ def _silence(points: SPSD, w: Float[Array, "*b m"]) -> SPSD:
 
 
 def _truncate(point: SPSD, to_rank: Int[Array, "*b"]) -> SPSD:
-    """The leading part of a smaller rank, in the eigenbasis of the core."""
+    """Return the leading part of rank `to_rank`, in the eigenbasis of the core."""
     g, p = point
     there = grassmann.present(g)
     both = there[..., :, None] & there[..., None, :]
@@ -281,9 +284,10 @@ def _truncate(point: SPSD, to_rank: Int[Array, "*b"]) -> SPSD:
 
 @jax.custom_jvp
 def _leading(p, w, v, keep):
-    """The eigenvectors `v` of `p` to keep, with zeros for the others.
+    """Return the eigenvectors `v` of `p` where `keep` is true, and zero columns elsewhere.
 
-    The derivative is that of `linalg.leading_eigenspace`, for a traced number of columns.
+    The derivative has the formula of `linalg.leading_eigenspace`, but allows a traced number of
+    columns.
     """
     del p, w
     return jnp.where(keep[..., None, :], v, 0.0)

@@ -16,46 +16,50 @@ from jaxfs.methods.gaussian._moments import (
     gaussian_moments,
 )
 
-#: The default ridge, in units of a feature's variance times its kurtosis, and the shrinkage.
+#: The default ridge, in units of a feature's variance times its kurtosis; the default shrinkage.
 RIDGE, SHRINKAGE = 0.1, 0.3
 
 
 def _surprise(p: Float[Array, "c"]) -> Float[Array, "c"]:
-    """−log p, and 0 for an empty class."""
+    """Return −log p, or 0 for an empty class."""
     return -jnp.log(jnp.where(p > 0, p, 1))
 
 
 def compromise(ratio: Float[Array, "c d"], p: Float[Array, "c"]):
-    """Ĩ of eq. 10 from log|Σ*| − log|Σ_y|, and whether every class is at its bound −log p_y."""
-    bound = (p * _surprise(p))[:, None]  # both sides times p: an empty class has 0 ≥ 0
+    """Return Ĩ of eq. 10, and whether every class is at its bound −log p_y.
+
+    `ratio` is log|Σ*| − log|Σ_y|.
+    """
+    bound = (p * _surprise(p))[:, None]  # both sides times p, so that an empty class has 0 ≥ 0
     part = (0.5 * p)[:, None] * ratio
     return jnp.sum(jnp.minimum(part, bound), axis=0), jnp.all(part >= bound, axis=0)
 
 
 def class_entropy(logdet: Float[Array, "c d"], p: Float[Array, "c"], size):
-    """Σ_y p_y H(f_y), the difference of H̃ and Ĩ; `size` is the number of features."""
+    """Return Σ_y p_y H(f_y), which is H̃ − Ĩ; `size` is the number of features."""
     constant = jnp.asarray(size, logdet.dtype) * (0.5 * math.log(2 * math.pi * math.e))
     return 0.5 * class_sum(p, logdet) + constant
 
 
 def divergence(ratio, trace, distance, p: Float[Array, "g"], size):
-    """The bound of section 3.2.2 without `prior_constant`, from arrays `(2 pairs, d)`.
+    """Return the bound of section 3.2.2 without `prior_constant`, from arrays `(2 pairs, d)`.
 
-    The rows are the classes, then their rests. For a group b with partner a, `ratio` is
-    log|Σ_b| − log|Σ_a|, `trace` is tr(Σ_b⁻¹ Σ_a) and `distance` is δᵀ Σ_b⁻¹ δ. The terms of one
-    more feature give the increase of the bound.
+    The rows are first the classes, then the rest of each class. A class and its rest are partners.
+    For a group b with partner a, `ratio` is log|Σ_b| − log|Σ_a|, `trace` is tr(Σ_b⁻¹ Σ_a) and
+    `distance` is δᵀ Σ_b⁻¹ δ. If the arrays hold the changes caused by one more feature, the result
+    is the increase of the bound.
     """
     divergence = 0.5 * (trace + distance + ratio - jnp.asarray(size, p.dtype))
     return class_sum(swap(p) / _num_pairs(p), divergence)
 
 
 def pair_entropy(logdet: Float[Array, "g d"], p: Float[Array, "g"], size):
-    """The mean of p_y H(y) + p_r H(r) over pairs, the difference of GKL.E and GKL.MI."""
+    """Return the mean of p_y H(y) + p_r H(r) over pairs, which is GKL.E − GKL.MI."""
     return class_entropy(logdet, p / _num_pairs(p), size)
 
 
 def prior_constant(p: Float[Array, "g"]) -> Float[Array, ""]:
-    """The mean of −p₁ log p₂ − p₂ log p₁ over pairs."""
+    """Return the mean of −p₁ log p₂ − p₂ log p₁ over pairs."""
     return jnp.vdot(p, _surprise(swap(p))) / _num_pairs(p)
 
 
@@ -64,7 +68,7 @@ def _num_pairs(p: Float[Array, "g"]) -> Float[Array, ""]:
 
 
 def swap(a: Float[Array, "g *d"]) -> Float[Array, "g *d"]:
-    """`a` with the entries of each group and its partner exchanged."""
+    """Return `a` with the entries of each group and its partner exchanged."""
     return jnp.roll(a, a.shape[0] // 2, axis=0)
 
 
@@ -72,22 +76,24 @@ def swap(a: Float[Array, "g *d"]) -> Float[Array, "g *d"]:
 
 
 def deviation(m: GaussianMoments) -> Float[Array, "d"]:
-    """The standard deviations of the features; 1 for constants."""
+    """The standard deviations of the features; 1 for constant features."""
     return jnp.sqrt(jnp.where(m.varies, m.total, 1))
 
 
 def default_ridge(m: GaussianMoments, fourth: Float[Array, "c d"]) -> Float[Array, "d"]:
-    """The default ridge of each feature, from its fourth powers in units of its `deviation`.
+    """The default ridge of each feature.
 
-    A feature that is nearly always constant has variance 0 in many classes, and therefore seems
-    very informative under Gaussian models. Its kurtosis, which has no units, reveals it.
+    `fourth` holds the class means of the fourth powers of the features, in units of `deviation`. A
+    feature that is nearly always constant has variance 0 in many classes, and therefore seems very
+    informative under Gaussian models. Such a feature has a large kurtosis, which has no units, and
+    so gets a large ridge.
     """
     ridge = RIDGE * m.total * class_sum(m.priors, fourth)
-    return jnp.where(m.varies, ridge, 1)  # constants are never chosen; 1 avoids a division by 0
+    return jnp.where(m.varies, ridge, 1)  # never chosen; 1 avoids a division by 0
 
 
 def regularisation(m: GaussianMoments, ridge, shrinkage):
-    """The ridge of each feature and the shrinkage."""
+    """Return the ridge of each feature (the default for `None`) and the shrinkage."""
     if ridge is None:
         ridge = default_ridge(m, m.data.fourth_powers(m.deviations, deviation(m)))
     return jnp.broadcast_to(ridge, m.varies.shape), shrinkage
@@ -97,7 +103,10 @@ def regularisation(m: GaussianMoments, ridge, shrinkage):
 
 
 def _subset(m: GaussianMoments, g: _groups.Groups, indices, ridge):
-    """The covariances of the groups plus the ridge; NaN for an index out of range."""
+    """Return the groups' covariances of the given features, plus the ridge.
+
+    The result is NaN if an index is out of range.
+    """
     d = m.varies.shape[0]
     inside = jnp.clip(indices, 0, d - 1)
     cov = _groups.group_covariances(m, g, inside)

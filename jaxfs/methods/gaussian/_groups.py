@@ -1,7 +1,7 @@
-"""Covariances of groups of classes, as mixtures of the classes' own covariances (eq. 9).
+"""Covariances of groups of classes, as mixtures of the covariances of the classes (eq. 9).
 
-One product with the data gives the covariances of a feature with all others in every class, and
-hence in every group. No d×d matrix is formed.
+One product with the data gives the covariances of a feature with all other features in every class.
+The covariances in every group follow from these. No d×d matrix is formed.
 """
 
 import functools
@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, Int
 from jaxfs._numerics import safe_sqrt
 from jaxfs.methods.gaussian._moments import GaussianMoments, class_sum, column
 
-#: Products of deviations: of each feature with itself, with one other, or of a few with each other.
+#: A function that multiplies deviations: each feature with itself, each feature with one given
+#: feature, or all pairs of a few features.
 Outer = Callable[[Float[Array, "c d"]], Float[Array, "c *s"]]
 
 
@@ -32,12 +33,12 @@ class AllSamples(NamedTuple):
         return jnp.ones(1, self.shares.dtype)
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
-        """The covariances of the groups, from those of the classes and `outer` of the means."""
+        """Return the groups' covariances, from the classes' covariances and `outer` of means."""
         return class_sum(self.shares, own + outer(self.deviations))[None]
 
 
 class CompromiseGroups(NamedTuple):
-    """The groups of GC: the classes, then the pooled within-class Gaussian, then f*."""
+    """The groups of GC: the classes, the pooled within-class Gaussian, and f* (all samples)."""
 
     shares: Float[Array, "c"]  # the priors of the classes
     deviations: Float[Array, "c d"]
@@ -54,22 +55,22 @@ class CompromiseGroups(NamedTuple):
 
 
 class OneAgainstRest(NamedTuple):
-    """The groups of GKL: the classes, then for each class all others.
+    """The groups of GKL: the classes, then for each class its rest (all other classes).
 
-    Two classes are one pair, in which each is the rest of the other. In general,
-    the rest of a class is the classes before it and those after it. If sets of classes with weights
-    v, w and means a, b are joined, their scatter grows by vw/(v + w) (a − b)(a − b)ᵀ. These sums
-    give the scatter of all classes but one in O(C); subtracting one class from the total would
-    cancel.
+    Two classes are one pair, in which each class is the rest of the other. In general, the rest of
+    a class consists of the classes before it and the classes after it. If two sets of classes with
+    weights v, w and means a, b are joined, the scatter grows by vw/(v + w) (a − b)(a − b)ᵀ. Sums of
+    such terms give the scatter of all rests in O(C). Subtracting one class from the total would
+    cause cancellation.
     """
 
     priors: Float[Array, "g"]  # 0 for an empty group
     means: Float[Array, "g d"]
     shares: Float[Array, "c"]  # the priors of the classes
-    rest: Float[Array, "c"]  # the priors of their rests
-    before: Float[Array, "c d"]  # √(vw/(v + w)) (a − b) of each class and those before it
-    after: Float[Array, "c d"]  # of each class and those after it
-    around: Float[Array, "c d"]  # of the classes before it and those after it
+    rest: Float[Array, "c"]  # the prior of the rest of each class
+    before: Float[Array, "c d"]  # √(vw/(v + w)) (a − b) for a class and the classes before it
+    after: Float[Array, "c d"]  # the same for a class and the classes after it
+    around: Float[Array, "c d"]  # the same for the classes before a class and those after it
     shrinkage: Float[Array, ""]
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
@@ -109,17 +110,17 @@ def one_against_rest(m: GaussianMoments, shrinkage) -> OneAgainstRest:
 
 
 def group_variances(m: GaussianMoments, g: Groups, ridge: Float[Array, "d"]) -> Float[Array, "g d"]:
-    """The variances plus the ridge; a positive number for an empty group."""
+    """The variances of the groups plus the ridge; positive also for an empty group."""
     return _filled(g, g.covariances(m.variances, jnp.square) + ridge[None], 1)
 
 
 def group_rows(g: Groups, i: Int[Array, ""], own: Float[Array, "c d"]) -> Float[Array, "g d"]:
-    """The covariances of feature i with every feature, from those in the classes."""
+    """The groups' covariances of feature i with every feature, from the classes' covariances."""
     return _filled(g, g.covariances(own, _with_feature(i)), 0)
 
 
 def _filled(g: Groups, cov: Float[Array, "g d"], value: float) -> Float[Array, "g d"]:
-    """`cov` with a value for empty groups of GKL, so that they have no effect."""
+    """Return `cov` with `value` in the empty groups of GKL, so that these have no effect."""
     if not isinstance(g, OneAgainstRest):
         return cov
     return jnp.where((g.priors > 0)[:, None], cov, value)
@@ -128,7 +129,7 @@ def _filled(g: Groups, cov: Float[Array, "g d"], value: float) -> Float[Array, "
 def group_covariances(
     m: GaussianMoments, g: Groups, indices: Int[Array, "k"]
 ) -> Float[Array, "g k k"]:
-    """The covariances between a few features."""
+    """The covariances between the given features in every group."""
 
     def outer(a):
         few = jnp.take(a, indices, axis=1)
@@ -151,19 +152,19 @@ def _each(weights: Float[Array, "c"], like: Float[Array, "c *s"]) -> Float[Array
 
 
 def _over(a: Float[Array, "c *s"], weights: Float[Array, "c"]) -> Float[Array, "c *s"]:
-    """a / weights; 0 where the weight is 0, because a is 0 there."""
+    """Return a / weights. Where a weight is 0, `a` is 0 and the result is 0."""
     return a / _each(jnp.where(weights > 0, weights, 1), a)
 
 
 def _shrunk(own: Float[Array, "c *s"], pooled: Float[Array, "*s"], shrinkage):
-    """The covariance of each class, shrunk towards the pooled one."""
+    """The covariance of each class, shrunk towards the pooled covariance."""
     return own + shrinkage * (pooled[None] - own)
 
 
 def _sums_around(a, b):
-    """For each row the sum of the earlier rows of a, and of the later rows of b, in trees.
+    """Return for each row the sum of the earlier rows of `a` and the sum of the later rows of `b`.
 
-    A product, or for many classes a loop.
+    `a` and `b` are trees of arrays. The sums are matrix products, or a loop for many classes.
     """
     classes = jax.tree.leaves(a)[0].shape[0]
     if classes <= 32:
@@ -176,7 +177,7 @@ def _sums_around(a, b):
 
 
 def _sums(which: np.ndarray, rows):
-    """Sums of the rows for which a matrix has entries of 1, in trees."""
+    """Return the sums of the rows that the 0–1 matrix `which` selects, for a tree of arrays."""
     dot = functools.partial(jnp.tensordot, axes=1, precision=lax.Precision.HIGHEST)
     return jax.tree.map(lambda x: dot(which.astype(x.dtype), x), rows)
 

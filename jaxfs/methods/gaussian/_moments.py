@@ -16,15 +16,15 @@ LARGEST_BLOCK = 128
 
 
 class ClassBlocks(NamedTuple):
-    """Samples sorted by class into blocks of b rows, which give covariances by products.
+    """Samples sorted by class into blocks of b rows. Matrix products of blocks give covariances.
 
-    Each block belongs to one class, and the last block of a class is filled with zeros. Products
-    block by block run at memory bandwidth, while a product masked by class would repeat the work
-    for every class.
+    Each block belongs to one class, and the last block of a class is padded with zeros. Products of
+    blocks run at memory bandwidth, while a product masked by class would repeat the work for every
+    class.
     """
 
     blocks: Float[Array, "m b d"]
-    shares: Float[Array, "m b"]  # the weight of each sample; 0 for filling
+    shares: Float[Array, "m b"]  # the weight of each sample; 0 for padding
     label: Int[Array, "m"]  # the class of each block
     num_classes: int
     axis: str | None = None  # the mesh axis over which the samples are sharded
@@ -56,12 +56,12 @@ class ClassBlocks(NamedTuple):
     def fourth_powers(
         self, deviations: Float[Array, "c d"], scale: Float[Array, "d"]
     ) -> Float[Array, "c d"]:
-        """The means of ((x − overall mean) / scale)⁴ in the classes."""
+        """The mean of ((x − overall mean) / scale)⁴ in each class."""
         z = (self.blocks + deviations[self.label][:, None]) / scale[None, None]
         return self.by_class(products(self.shares, jnp.square(jnp.square(z))))
 
     def sums(self) -> Float[Array, "c d"]:
-        """The sums of the samples of each class, weighted by their shares."""
+        """The sum of the samples of each class, weighted by `shares`."""
         return self.by_class(products(self.shares, self.blocks))
 
     def largest(self) -> Float[Array, "d"]:
@@ -70,12 +70,15 @@ class ClassBlocks(NamedTuple):
         return out if self.axis is None else lax.pmax(out, self.axis)
 
     def centred(self, means: Float[Array, "c d"]) -> "ClassBlocks":
-        """The samples less the means of their classes."""
+        """Return the blocks with the class means subtracted from the samples."""
         there = (self.shares > 0)[..., None]
         return self._replace(blocks=jnp.where(there, self.blocks - means[self.label][:, None], 0))
 
     def by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
-        """The sums over the blocks of each class: a product, or for many classes a scatter."""
+        """Return the sum of `a` over the blocks of each class.
+
+        The sum is a matrix product, or a segment sum for many classes.
+        """
         if self.num_classes > 32:
             out = jax.ops.segment_sum(a, self.label, self.num_classes, indices_are_sorted=True)
         else:
@@ -85,7 +88,7 @@ class ClassBlocks(NamedTuple):
 
 
 class ClassCovariances(NamedTuple):
-    """The covariance matrices of the classes, if they fit into memory."""
+    """The full covariance matrices of the classes, for data where these fit into memory."""
 
     matrices: Float[Array, "c d d"]
 
@@ -94,12 +97,12 @@ class ClassCovariances(NamedTuple):
 
 
 class GaussianMoments(NamedTuple):
-    """The priors, means and variances of the classes, and the data that give covariances."""
+    """The priors, means and variances of the classes, and the source of their covariances."""
 
-    data: Any  # ClassBlocks, ClassCovariances, or None if the covariances come from outside
-    num_sums: float  # the approximate number of roundings of a sum over samples
+    data: Any  # ClassBlocks, ClassCovariances, or None if the caller supplies covariances
+    num_sums: float  # the approximate size of rounding errors in a sum over samples, in eps
     priors: Float[Array, "c"]
-    deviations: Float[Array, "c d"]  # class means less the overall mean
+    deviations: Float[Array, "c d"]  # class means minus the overall mean
     variances: Float[Array, "c d"]
     total: Float[Array, "d"]  # the variances over all samples
     varies: Bool[Array, "d"]
@@ -107,21 +110,25 @@ class GaussianMoments(NamedTuple):
 
 
 class ClassPlaces(NamedTuple):
-    """The sample at each place of the blocks of `ClassBlocks`, before the data are read."""
+    """The assignment of samples to the rows of `ClassBlocks`, made before the data are read.
 
-    source: Int[Array, "m b"]  # any sample for filling
-    weights: Float[Array, "m b"]  # 0 for filling
-    shares: Float[Array, "m b"]  # the weights divided by those of the class
+    A place is one row of one block.
+    """
+
+    source: Int[Array, "m b"]  # the index of the sample; arbitrary for padding
+    weights: Float[Array, "m b"]  # 0 for padding
+    shares: Float[Array, "m b"]  # the weights divided by the sum of weights of the class
     label: Int[Array, "m"]
-    middle: Int[Array, "3"]  # the first, the middle and the last sample
+    middle: Int[Array, "3"]  # the first, middle and last sample in the order of classes
     sizes: Float[Array, "c"]  # the sum of the weights of each class
     priors: Float[Array, "c"]
 
 
 def class_places(y, weights, num_classes: int, dtype, axis: str | None = None) -> ClassPlaces:
-    """Samples sorted by class; those of weight zero, or of no class, have no place.
+    """Return the places of the samples in blocks sorted by class.
 
-    Concrete labels and weights are sorted by NumPy: no program has to be compiled.
+    Samples of weight zero, and samples with a label out of range, get no place. NumPy sorts
+    concrete labels and weights, so that no program has to be compiled.
     """
     xp: Any = jnp if _checks.is_traced(y) or _checks.is_traced(weights) else np
     y = xp.asarray(y)
@@ -136,7 +143,7 @@ def class_places(y, weights, num_classes: int, dtype, axis: str | None = None) -
     number = np.arange(n // rows + num_classes, dtype=np.int32)
     label = xp.sum(number[:, None] >= ends[None], axis=1, dtype=np.int32)
     label = xp.minimum(label, num_classes - 1)
-    # The rank of each place in its class, and the first sample of the class in the order.
+    # `rank` is the position of a place in its class; `first` is the start of the class in `order`.
     rank = np.arange(rows, dtype=np.int32)[None]
     rank = rows * (number - (ends - blocks)[label])[:, None] + rank
     first = (xp.cumsum(counts, dtype=np.int32) - counts)[label][:, None]
@@ -153,10 +160,10 @@ def class_places(y, weights, num_classes: int, dtype, axis: str | None = None) -
 
 
 def gaussian_moments(x: Float[Array, "n d"], places: ClassPlaces, axis: str | None = None):
-    """1/N `GaussianMoments` of the classes.
+    """Return the `GaussianMoments` of the classes, with covariances normalised by 1/N.
 
-    With a mesh `axis`, `x` and `places` are of the samples of one device, and the moments are those
-    of the samples of all devices.
+    With a mesh `axis`, `x` and `places` describe the samples of one device, and the moments
+    describe the samples of all devices.
     """
     blocks = class_blocks(x, places, axis=axis)._replace(shares=places.shares)
     means, terms = blocks.sums(), num_sums(*blocks.shares.shape)
@@ -165,9 +172,10 @@ def gaussian_moments(x: Float[Array, "n d"], places: ClassPlaces, axis: str | No
 
 
 def moments_of(data: Any, num_sums: float, priors, means, variances, largest) -> GaussianMoments:
-    """`means` and `largest`, the largest absolute values, are relative to a common origin.
+    """Return the `GaussianMoments` from class means and variances.
 
-    A class without samples has variances of 1, so that it has no effect.
+    `largest` holds the largest absolute value of each feature. `means` and `largest` are relative
+    to a common origin. A class without samples gets variances of 1, so that it has no effect.
     """
     variances = jnp.where((priors > 0)[:, None], variances, 1)
     deviations = means - class_sum(priors, means)[None]
@@ -179,7 +187,7 @@ def moments_of(data: Any, num_sums: float, priors, means, variances, largest) ->
 
 
 def num_sums(blocks: float, rows: int) -> float:
-    """The approximate number of roundings of a sum over blocks of rows."""
+    """The approximate size of rounding errors in a sum over blocks of rows, in units of eps."""
     return blocks**0.5 + rows**0.5
 
 
@@ -190,16 +198,16 @@ def class_blocks(
     origin: Float[Array, "d"] | None = None,
     axis: str | None = None,
 ) -> ClassBlocks:
-    """The samples less an origin, in blocks, with their weights as shares.
+    """Return the samples in blocks, with an origin subtracted, and with their weights as `shares`.
 
-    The default origin is the median of three samples: large means then cost no digits, constant
-    features are exactly 0, and the origin is no outlier.
+    The default origin is the median of three samples. Large means then cause no loss of digits,
+    constant features are exactly 0, and the origin is not an outlier.
     """
     there = places.weights > 0
     if origin is None:
         a, b, c = x[places.middle]
         origin = jnp.maximum(jnp.minimum(a, b), jnp.minimum(jnp.maximum(a, b), c))
-        if axis is not None:  # that of the first device with samples
+        if axis is not None:  # use the origin of the first device with samples
             me, size = lax.axis_index(axis), lax.axis_size(axis)
             first = lax.pmin(jnp.where(jnp.any(there), me, size - 1), axis)
             origin = lax.psum(jnp.where(me == first, origin, 0), axis)
@@ -208,9 +216,9 @@ def class_blocks(
 
 
 def count_varying(x: Float[Array, "n d"], present: np.ndarray, enough: int) -> int:
-    """The number of features with more than one value (NaN is one) in the samples present.
+    """Count the features with more than one value in the samples `present`; NaN counts as varying.
 
-    The count ends once it has reached `enough`.
+    The count stops once it has reached `enough`.
     """
     table, count = np.asarray(x), 0
     for start in range(0, table.shape[1], 2 * enough):
@@ -223,32 +231,32 @@ def count_varying(x: Float[Array, "n d"], present: np.ndarray, enough: int) -> i
 
 
 def _rows_per_block(n: int, num_classes: int) -> int:
-    """The rows of a block: a power of two such that few places stay empty."""
+    """The number of rows of a block: a power of two, chosen so that few places stay empty."""
     wanted = n // (8 * num_classes)
     return min(2 ** max(wanted.bit_length() - 1, 0), LARGEST_BLOCK)
 
 
 def num_places(n: int, num_classes: int) -> int:
-    """The number of rows of all blocks, including empty ones."""
+    """The number of rows of all blocks, including empty rows."""
     rows = _rows_per_block(n, num_classes)
     return rows * (n // rows + num_classes)
 
 
 def products(u: Float[Array, "g k"], rows: Float[Array, "g k d"]) -> Float[Array, "g d"]:
-    """u_g @ rows_g."""
+    """Return u_g @ rows_g for every g."""
     return jnp.einsum("gk,gkd->gd", u, rows, precision=lax.Precision.HIGHEST)
 
 
 def class_sum(weights: Float[Array, "c"], a: Float[Array, "c *s"]) -> Float[Array, "*s"]:
-    """Σ_c weights_c a_c; a sum, which XLA fuses, and not a product."""
+    """Return Σ_c weights_c a_c, as a sum instead of a matrix product, because XLA fuses sums."""
     return jnp.sum(weights.reshape(-1, *[1] * (a.ndim - 1)) * a, axis=0)
 
 
 def column(a: Float[Array, "*b d"], i: Int[Array, ""]) -> Float[Array, "*b"]:
-    """Entry i of the last axis."""
+    """Return entry i of the last axis."""
     return lax.dynamic_index_in_dim(a, i, axis=-1, keepdims=False, allow_negative_indices=False)
 
 
 def put(a: Float[Array, "*s"], new: Float[Array, "*t"], i: Int[Array, ""], *, axis: int) -> Array:
-    """`a` with entry i of an axis replaced."""
+    """Return `a` with entry i of an axis replaced by `new`."""
     return lax.dynamic_update_index_in_dim(a, new, i, axis, allow_negative_indices=False)

@@ -29,12 +29,12 @@ from jaxfs.methods.gaussian._moments import (
 
 
 class Factor(NamedTuple):
-    """The Cholesky factor of each group's covariance of the chosen features, for all features.
+    """The Cholesky factor of the chosen features in each group, extended to all features.
 
     Row m of `rows` is the covariance of every feature with the m-th whitened chosen feature; later
-    rows are zero. The row of the last step waits in `newest` and is written in the next step before
-    the rows are read. Written at once, XLA copies the rows of GKL in every step: 3.0 s instead of
-    0.8 s for 100 of 20 000 features.
+    rows are zero. The row of the last step is stored in `newest`. The next step writes it into
+    `rows` before it reads `rows`. If the row were written at once, XLA would copy the rows of GKL
+    in every step, which takes 3.0 s instead of 0.8 s for 100 of 20 000 features.
     """
 
     rows: Float[Array, "g k d"]
@@ -42,14 +42,14 @@ class Factor(NamedTuple):
     residual: Float[Array, "g d"]  # σ²_{j|S}
 
     def extended(self, i, cov: Float[Array, "g d"], ridge: Float[Array, "d"]) -> "Factor":
-        """The factor with feature i added, from its covariances with every feature."""
+        """Return the factor with feature i added; `cov` is its covariance with every feature."""
         variance = column(self.residual, i)
         row = (cov - products(column(self.rows, i), self.rows)) / jnp.sqrt(variance)[:, None]
         return Factor(self.rows, row, jnp.maximum(self.residual - row * row, ridge[None]))
 
 
 def written(rows: Float[Array, "g k d"], newest: Float[Array, "g d"], step) -> Array:
-    """`rows` with the row of the previous step; in step 0 that is a row of zeros."""
+    """Return `rows` with the row of the previous step written; in step 0 this row is zero."""
     return put(rows, newest, jnp.maximum(step - 1, 0), axis=1)
 
 
@@ -60,8 +60,8 @@ class State(NamedTuple):
     objective: Float[Array, "k"]
     saturated_at: Int[Array, ""]
     chosen: Bool[Array, "d"]
-    copies: Bool[Array, "d"]  # features that equal a chosen one up to an affine function
-    alive: Bool[Array, ""]  # false once a step found no feature
+    copies: Bool[Array, "d"]  # features that are an affine function of a chosen feature
+    alive: Bool[Array, ""]  # false after a step that found no feature
     factor: Factor
     totals: Any  # the terms of the criterion, summed over the chosen features
     extra: Any  # other arrays that the criterion needs
@@ -71,21 +71,21 @@ class Ranking(NamedTuple):
     """The order of the candidates in one step."""
 
     value: Float[Array, "d"]  # the criterion with each candidate added
-    keys: tuple[Float[Array, "d"], ...]  # the second key breaks the ties of the first
+    keys: tuple[Float[Array, "d"], ...]  # the second key breaks ties in the first key
     found: Bool[Array, ""]  # whether a candidate may be chosen
     any_fresh: Bool[Array, ""]  # whether a candidate is not a copy
     saturated_at: Int[Array, ""]
 
 
 class Search:
-    """Greedy forward selection by one criterion, in steps of two halves.
+    """Greedy forward selection by one criterion; each step consists of two functions.
 
     `choose(step, state)` returns the chosen feature and a pending state. `absorb(pending, own)`
-    returns the next state, given the covariances `own` `(c, d)` of that feature with every feature
-    in the classes, which may have to be read from a file.
+    returns the next state. `own` `(c, d)` holds the covariances of the chosen feature with every
+    feature in each class; the caller may have to read these from a file.
 
-    A criterion is a sum of terms over the chosen features. A subclass defines `initial_terms`,
-    `terms` and, where the defaults do not serve, `rank` and `update`.
+    A criterion is a sum of terms over the chosen features. A subclass defines `initial_terms` and
+    `terms`. It overrides `rank` and `update` if the defaults do not fit the criterion.
     """
 
     def __init__(self, m: GaussianMoments, groups: _groups.Groups, ridge, initial) -> None:
@@ -94,22 +94,22 @@ class Search:
         self.inverse = jnp.where(m.varies, 1 / jnp.sqrt(m.total), 0)
 
     def initial_terms(self) -> tuple[Any, Any]:
-        """`totals` and `extra` of the empty set."""
+        """Return `totals` and `extra` of the state for the empty set of features."""
         raise NotImplementedError
 
     def terms(self, factor: Factor, extra: Any) -> Any:
-        """The term of every candidate: `totals` with an axis of features appended."""
+        """Return the term of every candidate, shaped as `totals` with a last axis of features."""
         raise NotImplementedError
 
     def rank(self, step, state: State, left: Bool[Array, "d"], terms: Any) -> Ranking:
-        """The candidates `left`, ordered by their term."""
+        """Return the ranking of the candidates `left` by their terms."""
         lost = left & ~jnp.isfinite(terms)
         any_left, any_fresh, any_lost = any_of_each(left, left & ~state.copies, lost)
         found = any_left & ~any_lost
         return Ranking(state.totals + terms, (terms,), found, any_fresh, state.saturated_at)
 
     def update(self, extra: Any, factor: Factor, after: Factor, step, i, cov) -> Any:
-        """`extra` after feature i is added, with the factor before and after."""
+        """Return `extra` after feature i is added; `factor` is from before, `after` from after."""
         return extra
 
     def start(self) -> State:
@@ -126,7 +126,7 @@ class Search:
 
     def choose(self, step, state: State) -> tuple[Int[Array, ""], Any]:
         terms = self.terms(state.factor, state.extra)
-        # Candidates that in no group are, to rounding, a combination of the chosen features.
+        # A candidate must not be, to rounding, a combination of chosen features in any group.
         new = state.factor.residual > 64 * eps(self.variances.dtype) * self.variances
         left = jnp.all(new, axis=0) & self.m.varies & ~state.chosen
         ranking = self.rank(step, state, left, terms)
@@ -145,7 +145,7 @@ class Search:
         return state._replace(copies=copies, factor=after, extra=extra)
 
     def run(self) -> Selection:
-        """All steps, in one loop."""
+        """Run all steps in one loop, and return the selection."""
 
         def body(step, state):
             i, pending = self.choose(step.astype(jnp.int32), state)
@@ -154,12 +154,13 @@ class Search:
         return selection(lax.fori_loop(0, self.initial.shape[0], body, self.start()))
 
     def _is_copy(self, row: Float[Array, "d"], i) -> Bool[Array, "d"]:
-        """Features that are, to rounding, an affine function of feature i: |correlation| is 1.
+        """A mask of the features that are, to rounding, an affine function of feature i.
 
-        `row` is the covariance over all samples. With a ridge a copy acts as a second noisy
-        measurement, whose term can be large although it adds no information.
+        Such a copy has |correlation| 1. `row` is the covariance of feature i with every feature
+        over all samples. With a ridge a copy acts as a second noisy measurement. The term of a copy
+        can therefore be large although the copy adds no information.
         """
-        # The squares of covariances would overflow.
+        # The correlation is squared, because the squares of covariances could overflow.
         correlation = row * self.inverse * column(self.inverse, i)
         return correlation * correlation >= 1 - (8 + self.m.num_sums) * eps(row.dtype)
 
@@ -169,7 +170,10 @@ def selection(state: State) -> Selection:
 
 
 def greedy_selection(x, y, weights, *arguments, search, num_classes, **options) -> Selection:
-    """The selection by a class of `Search`, which receives the `arguments` and `options`."""
+    """Return the selection by `search`, a subclass of `Search`.
+
+    The constructor of `search` receives the `arguments` and `options`.
+    """
     places = class_places(y, weights, num_classes, x.dtype)
     return _selection_of(x, places, arguments, search, tuple(options.items()))
 
@@ -180,9 +184,10 @@ def _selection_of(x, places, arguments, search, options) -> Selection:
 
 
 def _pick(state: State, step, given, left, ranking: Ranking) -> tuple[Int[Array, ""], State]:
-    """The feature of one step: `given` unless it is −1, else the best candidate that is no copy.
+    """Return the feature of one step, and the state with this feature recorded.
 
-    Copies are candidates only if nothing else is left. −1 is recorded if there is no candidate.
+    The feature is `given`, or the best candidate that is not a copy if `given` is −1. Copies are
+    candidates only if nothing else is left. If there is no candidate, the state records −1.
     """
     d = left.shape[0]
     pool = left & ~(state.copies & ranking.any_fresh)
@@ -203,7 +208,7 @@ def _pick(state: State, step, given, left, ranking: Ranking) -> tuple[Int[Array,
 
 
 class CompromiseSearch(Search):
-    """GC: the terms are log σ²_{j|S} − log σ²_{j|y,S} (eq. 12), and the entropy of the classes."""
+    """Search by GC: the terms are log σ²_{j|S} − log σ²_{j|y,S} (eq. 12) and the class entropy."""
 
     def __init__(self, m, ridge, shrinkage, initial, key, *, objective, fallback) -> None:
         ridge, shrinkage = _criteria.regularisation(m, ridge, shrinkage)
@@ -217,16 +222,22 @@ class CompromiseSearch(Search):
         return (jnp.zeros(p.shape[0] + 1, p.dtype), jnp.zeros((), p.dtype)), ()
 
     def terms(self, factor, extra):
-        """For the classes, then the pooled Gaussian; and Σ_y p_y H(f_y), which only GC.E has."""
+        """Return log ratios of variances, and the terms of Σ_y p_y H(f_y), which only GC.E needs.
+
+        The rows of the log ratios are the classes, then the pooled Gaussian.
+        """
         r = factor.residual
         if self.objective == "mi":
-            ratio = jnp.log(r[-1:] / r[:-1])  # in a quotient units cancel without rounding
+            ratio = jnp.log(r[-1:] / r[:-1])  # units cancel in the quotient without rounding errors
             return ratio, jnp.zeros_like(ratio[0])
         logs = jnp.log(r)
         return logs[-1:] - logs[:-1], _criteria.class_entropy(logs[:-2], self.m.priors, 1)
 
     def rank(self, step, state, left, terms):
-        """By eq. 10; by the fallback once every candidate puts every class at its bound."""
+        """Rank the candidates by eq. 10, or by the fallback after saturation.
+
+        The criterion is saturated once every candidate puts every class at its bound.
+        """
         ratio = state.totals[0][:, None] + terms[0]  # log|Σ*| − log|Σ|
         value, clipped = _criteria.compromise(ratio[:-1], self.m.priors)
         value, wilks = value + terms[1], ratio[-1]
@@ -253,9 +264,10 @@ class CompromiseSearch(Search):
 
 
 class Cross(NamedTuple):
-    """For each group b, its partner a's covariance seen through b's factor (3.5.2 to 3.5.4).
+    """For each group b, the covariance of its partner a, transformed by the Cholesky factor of b.
 
-    β_j are the coefficients of feature j on the chosen features S under b, E_j = X_j − β_jᵀ X_S.
+    See sections 3.5.2 to 3.5.4. β_j are the regression coefficients of feature j on the chosen
+    features S under b, and E_j = X_j − β_jᵀ X_S is the residual.
     """
 
     rows: Float[Array, "g k d"]  # L_b⁻¹ Σ_a[S, j]
@@ -266,7 +278,7 @@ class Cross(NamedTuple):
 
 
 class DivergenceSearch(Search):
-    """GKL: the terms are the increases of the bound of section 3.2.2."""
+    """Search by GKL: the term of a feature is the increase of the bound of section 3.2.2."""
 
     def __init__(self, m, ridge, shrinkage, initial, *, objective) -> None:
         ridge, shrinkage = _criteria.regularisation(m, ridge, shrinkage)
@@ -298,10 +310,11 @@ class DivergenceSearch(Search):
         )
 
     def update(self, extra, factor, after, step, i, cov):
-        """E_j becomes E_j − γ_j E_i with γ = row/√r_i, where `row` is the new row of the factor.
+        """Return the `Cross` after feature i is added.
 
-        With u = l_b(i), Cov_a(E_i, E_j) = Σ_a[i, j] − u·cross_j − (cross_i − core u)·l_b(j), which
-        needs earlier rows only.
+        E_j becomes E_j − γ_j E_i with γ = row/√r_i, where `row` is the new row of the factor. With
+        u = l_b(i), Cov_a(E_i, E_j) = Σ_a[i, j] − u·cross_j − (cross_i − core u)·l_b(j). This
+        formula needs earlier rows only.
         """
         c = extra._replace(rows=written(extra.rows, extra.newest, step))
         r = column(factor.residual, i)

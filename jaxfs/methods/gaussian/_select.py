@@ -15,13 +15,13 @@ and the Kullback–Leibler bound (section 3.2.2), of class y against the rest r,
 Covariances are 1/N and p_y = N_y/N. Every group (class, rest, all) has the same ridge on its
 diagonal, so that eq. 9 holds for the classes and f*. The default ridge is in the units of each
 feature, so that GC.MI and GKL.MI do not depend on units. Features are added one at a time (Table
-2); ties, to rounding, go to the lowest index.
+2). Values that are equal to rounding are ties, and ties go to the lowest index.
 
 **Reference** L. Lefakis, F. Fleuret, *Jointly Informative Feature Selection Made Tractable by
-Gaussian Modeling*, JMLR 17, 2016. Its Table 2 starts the search at s* = 0, where it may select
-nothing; the search here starts at −∞. Its bound (19) swaps the largest and smallest eigenvalue and
-omits p_y. Even corrected, the bound saves nothing here, because one pass updates all candidates.
-The constant of section 3.2.2 is −p₁ log p₂ − p₂ log p₁.
+Gaussian Modeling*, JMLR 17, 2016. The paper's Table 2 starts the search at s* = 0, and may then
+select nothing; the search here starts at −∞. The paper's bound (19) swaps the largest and smallest
+eigenvalue and omits p_y. Even the corrected bound saves no time here, because one pass updates all
+candidates. The constant of section 3.2.2 is −p₁ log p₂ − p₂ log p₁.
 """
 
 import math
@@ -58,42 +58,44 @@ def gc_select(
     **Arguments**
 
     - `x`: `(n, d)`. With `"mi"` and the default ridge the selection does not depend on the units
-      of the features. With `"entropy"`, or with an explicit ridge, it does; standardise `x` if the
-      units have no meaning.
+      of the features. With `"entropy"`, or with an explicit ridge, the selection depends on the
+      units; standardise `x` if the units have no meaning.
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_features`: static; at most the number of features that vary.
     - `num_classes`: static, C ≥ 2.
     - `objective`: static. `"mi"` (GC.MI) or `"entropy"` (GC.E).
     - `ridge`: nonnegative, added to the diagonal of every covariance, in the units of x². `None`:
-      for each feature 0.1 times its kurtosis E(x − μ)⁴/σ⁴ times its variance σ². That is 0.3 σ² for
-      a Gaussian feature, and more for one that is nearly always constant, whose variance of 0 in
-      some classes is little evidence. 0 needs more samples in every class than `num_features`.
+      for each feature 0.1 times its kurtosis E(x − μ)⁴/σ⁴ times its variance σ². This ridge is
+      0.3 σ² for a Gaussian feature. It is larger for a feature that is nearly always constant,
+      because a variance of 0 in some classes is then weak evidence. A ridge of 0 needs more samples
+      in every class than `num_features`.
     - `shrinkage`: s in [0, 1]. Σ_y becomes (1 − s) Σ_y + s Σ_W with the pooled Σ_W = Σ_y p_y Σ_y.
       `None`: 0.3 with the default ridge; 0, the paper's covariances, with an explicit ridge.
     - `fallback`: static; the rule for further features once the criterion is saturated. `"wilks"`:
-      the largest log|Σ*| − log|Σ_W|; `"random"`: at random, as in the paper, which needs a `key`;
-      `"stop"`: no further features.
+      the feature with the largest log|Σ*| − log|Σ_W|; `"random"`: a random feature, as in the
+      paper; `"stop"`: no further features.
+    - `key`: for `fallback="random"` only, which requires it.
     - `initial`: `(m,)`, distinct features to begin with, in this order, m ≤ `num_features`.
     - `weights`: `(n,)`, nonnegative sample weights. A sample of weight zero has no effect.
 
     **Returns** `Selection`. `indices (k,)` are in the order chosen, −1 if no candidate was left.
-    `objective (k,)` is the criterion with that many features, NaN at −1. `saturated_at` is the
-    number of features chosen before saturation: with every candidate, every class is then at its
-    bound −log p_y, so that Ĩ = H(Y) for all of them, and the fallback chooses the feature of this
-    step and all later ones. It is `num_features` if there was no saturation.
+    `objective (k,)` is the criterion after each step, NaN where the index is −1. `saturated_at` is
+    the number of features chosen before saturation, or `num_features` if there was no saturation.
+    At saturation every candidate puts every class at its bound −log p_y, so that Ĩ = H(Y) for all
+    candidates. The fallback then chooses the feature of this step and of all later steps.
 
     **Numerics** features that do not vary are never chosen. Copies of a chosen feature, including
-    affine ones, are chosen only when nothing else is left. Without a ridge, or with one below the
-    rounding of the variances, a feature that within a class is a combination of chosen ones is
-    never chosen. Candidates that all put every class at its bound are ordered by the `"wilks"`
-    criterion. NaN or infinity in `x`, or variances that overflow, make all indices −1. Under `jit`,
-    samples with labels out of range and classes without samples have no effect.
+    affine copies, are chosen only when nothing else is left. If the ridge is 0 or below the
+    rounding error of the variances, a feature that is a combination of chosen features within a
+    class is never chosen. Candidates that all put every class at its bound are ordered by the
+    `"wilks"` criterion. NaN or infinity in `x`, or variances that overflow, make all indices −1.
+    Under `jit`, samples with labels out of range and classes without samples have no effect.
 
     **Defaults** were chosen by the accuracy of a linear SVM and QDA with 10, 25, 50 and 100
     features on training folds of thirteen data sets (`benchmarks/defaults/gaussian.py`). They are
-    no worse than 0.3 of the mean variance for all features, which depends on units: GC.MI
-    +0.2 ± 0.3 points, GKL.E +1.1 ± 0.7. With 0.3 of each feature's own variance GC.MI selects rare
-    pixels of MNIST, with an accuracy of 63% instead of 79%.
+    no worse than a ridge of 0.3 times the mean variance for all features, which depends on units:
+    GC.MI +0.2 ± 0.3 points, GKL.E +1.1 ± 0.7. With a ridge of 0.3 of each feature's own variance
+    GC.MI selects rare pixels of MNIST, with an accuracy of 63% instead of 79%.
 
     **Cost** one pass over `x` for each feature chosen and O(C k) per candidate; memory for
     (C + 2) k d numbers and two copies of `x`.
@@ -126,12 +128,12 @@ def gkl_select(
 ) -> Selection:
     """Greedy selection of jointly informative features by the Kullback–Leibler bound (3.2.2).
 
-    The selected features separate each class from the rest. Arguments and result are those of
-    `gc_select`, except that `objective` is `"entropy"` (GKL.E, the paper's best) or `"mi"`
-    (GKL.MI), and that the criterion does not saturate: there is no `fallback` and no `key`, and
-    `saturated_at` is `num_features`. GKL.E depends on the units of the features for every ridge, as
-    entropies do: a feature multiplied by ten is chosen earlier, and noise measured in small units
-    is chosen first. Standardise `x`, or use `"mi"`, if the units have no meaning.
+    The selected features separate each class from the rest. Arguments and result are the
+    same as in `gc_select`, with two exceptions. `objective` is `"entropy"` (GKL.E, the paper's
+    best) or `"mi"` (GKL.MI). The criterion does not saturate: there is no `fallback` and no `key`,
+    and `saturated_at` is `num_features`. GKL.E depends on the units of the features for every
+    ridge, as entropies do: a feature multiplied by ten is chosen earlier, and noise measured in
+    small units is chosen first. Standardise `x`, or use `"mi"`, if the units have no meaning.
 
     **Cost** as `gc_select`, with four arrays `(k, C, d)` instead of one.
     """
@@ -154,7 +156,7 @@ def gc_objective(
 ) -> Float[Array, ""]:
     """The Gaussian compromise (eq. 10) of a given set of features, including its constants.
 
-    **Arguments** those of `gc_select`; `indices (k,)` are distinct features of `x`.
+    **Arguments** as in `gc_select`; `indices (k,)` are distinct features of `x`.
 
     **Numerics** covariances that are not positive definite, and an index of −1, give NaN.
 
@@ -178,7 +180,7 @@ def gkl_objective(
     shrinkage: Scalar | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, ""]:
-    """The Kullback–Leibler bound (section 3.2.2) of a given set of features; as `gc_objective`."""
+    """The Kullback–Leibler bound (section 3.2.2) of a given set of features; see `gc_objective`."""
     arguments, options = _subset_arguments(
         x, y, indices, num_classes, objective, ridge, shrinkage, weights
     )
@@ -189,7 +191,7 @@ def gkl_objective(
 
 
 def table_arguments(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):
-    """The checked arguments of `greedy_selection` up to the initial features, and the options."""
+    """Return the checked arguments of `greedy_selection` (data, model, start) and the options."""
     x, y, weights = _labelled_samples(x, y, num_classes, weights)
     (ridge, shrinkage, start), options = search_arguments(
         x.shape[1], x.dtype, num_features, num_classes, objective, ridge, shrinkage, initial
@@ -214,7 +216,10 @@ def _subset_arguments(x, y, indices, num_classes, objective, ridge, shrinkage, w
 def search_arguments(
     d: int, dtype, num_features, num_classes, objective, ridge, shrinkage, initial
 ):
-    """The ridge, the shrinkage and the initial features (−1 for none) as arrays; the options."""
+    """Return the ridge, the shrinkage and the initial features as arrays, and the options.
+
+    −1 marks a step without an initial feature.
+    """
     model, options = _model_arguments(dtype, num_classes, objective, ridge, shrinkage)
     k = _checks.integer(num_features, "num_features", low=1, high=d)
     start: Any = np.full(k, -1, np.int32)
@@ -233,7 +238,10 @@ def check_fallback(fallback: str, key) -> None:
 
 
 def check_rank(varying: int, counts: np.ndarray, k: int, ridge, shrinkage) -> None:
-    """Refuse more features than vary, or than the samples of the classes (`counts`) determine."""
+    """Raise an error if k exceeds the number of varying features, or the rank of a covariance.
+
+    `counts` holds the number of samples of each class, which limits the rank if the ridge is 0.
+    """
     if k > varying:
         raise _checks.fail("num_features", f"at most {varying}, the features that vary", k)
     if ridge is None or ridge > 0:
@@ -257,7 +265,7 @@ def _labelled_samples(x, y, num_classes, weights):
 
 
 def _model_arguments(dtype, num_classes, objective, ridge, shrinkage):
-    """The ridge and the shrinkage as arrays, and the static options."""
+    """Return the ridge and the shrinkage as arrays, and the static options."""
     _checks.option(objective, "objective", OBJECTIVES)
     if ridge is not None:
         ridge = _in_range(ridge, "ridge", dtype, math.inf)
@@ -270,7 +278,7 @@ def _model_arguments(dtype, num_classes, objective, ridge, shrinkage):
 
 
 def _in_range(value, name: str, dtype, high: float):
-    """A number in [0, high] as an array; NaN if it is traced and out of range."""
+    """Return a number in [0, high] as an array; NaN if the number is traced and out of range."""
     _checks.number(value, name, low=0, high=high, scalar=True)
     if not _checks.is_traced(value):
         return np.asarray(value, dtype)

@@ -1,8 +1,8 @@
-"""ManiFeSt for very many features, and its cost.
+"""Low-rank ManiFeSt scores for very many features, and estimates of the cost of ManiFeSt.
 
-The exact score needs six d×d matrices and two `eigh` of that size. Here each kernel is a low-rank
-factor plus the ridge. Everything else is exact: outside the span of both factors the kernels are
-equal, so that mean, difference and |D| are those of matrices of twice the rank.
+The exact score needs six d×d matrices and two `eigh` of size d. Here each kernel is a low-rank
+factor plus the ridge. All other steps are exact: outside the span of both factors the two kernels
+are equal, so the mean, the difference and |D| only need matrices of twice the rank.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from jaxfs.methods.manifest._shard import Shard
 #: Largest number of features for which a bandwidth rule may use all distances.
 MOST_EXACT = 16384
 
-#: Number of features whose mean is the origin of all, if the bandwidth rule samples none.
+#: Number of features whose mean is the origin of all features, if `bandwidth` is not a rule.
 SEEN = 2048
 
 
@@ -42,10 +42,11 @@ def manifest_lowrank_score(
     weights1: ArrayLike | None = None,
     weights2: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
-    """ManiFeSt score from low-rank kernels, in time and memory linear in d: for many features.
+    """ManiFeSt score for many features, from low-rank kernels, in time and memory linear in d.
 
-    Each kernel is K ≈ F Fᵀ + `ridge`·I with F `(d, rank)` from its leading eigenpairs. D and |D| of
-    these kernels are then computed exactly, in 2·`rank` dimensions.
+    Each kernel is approximated as K ≈ F Fᵀ + `ridge`·I, where F `(d, rank)` comes from the leading
+    eigenpairs of the kernel. D and |D| of these approximations are then computed exactly, in
+    2·`rank` dimensions.
 
     **Arguments**
 
@@ -56,32 +57,34 @@ def manifest_lowrank_score(
     - `bandwidth`: as in `manifest_score`; the default rule uses 2048 features. With more than
       16 384 features a rule must have a `sample`.
     - `ridge`: positive, unless the rank is d. Eigenvalues far below the ridge do not matter.
-      Larger ones beyond the rank are lost.
+      Larger eigenvalues beyond the rank are lost.
     - `t`, `weights1`, `weights2`: as in `manifest_score`.
     - `landmarks`: static, in [`rank`, d]: the number of features whose kernel columns give the
       eigenpairs; by default 4·`rank`. With d landmarks the eigenpairs are exact.
     - `refine`: static: the number of passes over the whole kernel that improve the eigenpairs, each
       O(d²) in time but not in memory; by default one if d ≤ 10·`landmarks`, else none.
 
-    **Returns** `(d,)`, nonnegative, larger is more different; `manifest_score` for `rank` = d.
+    **Returns** `(d,)`, nonnegative, larger is more different. With `rank` = d the result is
+    `manifest_score`.
 
-    **Numerics** the 2·`rank` problem and the matrices that define the eigenpairs are in float64 if
-    JAX has it enabled (`jax_enable_x64`), whatever the dtype of the data. Entirely in float32 the
-    scores were within 2e-3 of the top score of that on real data. NaN in the data makes all scores
-    NaN, as does a traced ridge of 0 with a rank below d.
+    **Numerics** if JAX has float64 enabled (`jax_enable_x64`), the 2·`rank` problem and the
+    matrices that define the eigenpairs are in float64 for every dtype of the data. On real data,
+    scores computed entirely in float32 differed from these by at most 2e-3 of the top score. NaN in
+    the data makes all scores NaN. A traced ridge of 0 with a rank below d also makes all scores
+    NaN.
 
     **Defaults** were compared on Prostate-GE, 5 966 features, rank 200
     (`benchmarks/scale/manifest.py`). Exact eigenpairs have a Spearman correlation of .998 with the
-    exact score and 92 of its top 100 features. 4·rank pivoted landmarks have 89 to 92 of them, and
-    91 after a pass; uniformly drawn landmarks have 86, and 91 after a pass. A higher rank helps
-    more: 400 exact eigenpairs have 94.
+    exact score and find 92 of its top 100 features. 4·rank pivoted landmarks find 89 to 92 of these
+    features, and 91 after one refining pass; uniformly drawn landmarks find 86, and 91 after one
+    refining pass. A higher rank helps more: 400 exact eigenpairs find 94.
 
     **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`: through the factors and their joint
-    subspace, with constant landmarks. They are exact for this approximation if its eigenvalues
-    `rank` and `rank` + 1 differ; otherwise they are finite, but meaningless. A second derivative
-    raises `NotImplementedError`.
+    subspace, with constant landmarks. The derivatives of the approximate score are exact if
+    eigenvalues `rank` and `rank` + 1 of the approximate kernel differ; otherwise they are finite,
+    but meaningless. A second derivative raises `NotImplementedError`.
 
-    **Cost** O(d·m²) time for m landmarks, and memory for some 12·`rank` numbers per feature;
+    **Cost** O(d·m²) time for m landmarks, and memory for about 12·`rank` numbers per feature;
     `manifest_cost` gives the bytes. 100 000 float32 features of 80 samples at rank 200 take 33
     CPU-seconds, 9 more to compile, and 1.8 GB of resident memory.
 
@@ -101,7 +104,7 @@ def manifest_lowrank_score(
 
 
 class ManifestCost(NamedTuple):
-    """Estimated cost of a ManiFeSt score: peak memory without the arguments, and operations."""
+    """Estimated cost of a ManiFeSt score: peak memory without the arguments, and flops."""
 
     memory_bytes: int
     flops: int
@@ -121,13 +124,13 @@ def manifest_cost(
     **Arguments**
 
     - `d`, `n`: the number of features, and the number of samples of the larger class.
-    - `rank`, `landmarks`, `refine`: the arguments of `manifest_lowrank_score`. `rank=None` is the
-      exact `manifest_score`, which has no `landmarks` and no `refine`.
+    - `rank`, `landmarks`, `refine`: the arguments of `manifest_lowrank_score`. `rank=None` means
+      the exact `manifest_score`, which has no `landmarks` and no `refine`.
     - `dtype`: the dtype of the data; by default JAX's default float.
 
     **Returns** a `ManifestCost`: `memory_bytes`, the peak memory without the data and without the
-    compiler (some 0.3 GB), and `flops`. Both are within a factor of two, and do not count a sampled
-    bandwidth.
+    compiler (about 0.3 GB), and `flops`. Both estimates are accurate within a factor of two, and do
+    not include the cost of a sampled bandwidth.
 
     >>> manifest_cost(100_000, 40).memory_bytes > 3e11
     True
@@ -171,7 +174,7 @@ def shard_score(shard, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **o
 
 
 def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
-    """The low-rank factor of one class; NaN for zero or (traced) negative weights."""
+    """The low-rank factor of one class's kernel; NaN if all weights are 0 or one is negative."""
     columns = jnp.matrix_transpose(x)
     if isinstance(rule, (Median, Percentile)):
         sample, rule = rule.sample, dataclasses.replace(rule, sample=None)
@@ -197,7 +200,7 @@ def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
 def lowrank_arguments(
     key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
 ):
-    """The checked arguments of `shard_score` after the shard, and its options."""
+    """Return the checked positional arguments of `shard_score` except `shard`, and its options."""
     _checks.key(key)
     x1, x2, weights1, weights2 = _score.two_classes(x1, x2, weights1, weights2)
     d = x1.shape[1]
@@ -219,11 +222,11 @@ def lowrank_arguments(
 
 
 def _ranks(d: int, rank, landmarks, refine) -> tuple[int, int, int]:
-    """The checked options, with the defaults that `None` stands for."""
+    """Return the checked options, with `None` replaced by the defaults."""
     rank = _checks.integer(rank, "rank", low=1, high=d)
     if landmarks is None:
         landmarks = min(d, 4 * rank)
     landmarks = _checks.integer(landmarks, "landmarks", low=rank, high=d)
-    if refine is None:  # if a pass over the kernel costs no more than the landmarks
+    if refine is None:  # one pass if it costs no more than the landmarks
         refine = int(landmarks < d <= 10 * landmarks)
     return rank, landmarks, _checks.integer(refine, "refine", low=0)

@@ -1,4 +1,4 @@
-"""Low-rank factors of the feature kernels, and the score in the subspace that they span.
+"""Low-rank factors of the feature kernels, and the score in the subspace that the factors span.
 
 A feature is a point with one coordinate per sample. A Gaussian kernel K between d such points has
 few large eigenvalues, and its columns at m landmarks L nearly determine it. With C = K[:, L] and
@@ -7,8 +7,9 @@ W = K[L, L] the Nyström approximation is
     K ≈ C W⁻¹ Cᵀ ≈ F Fᵀ,   F = C W^-½ U      (d × k),
 
 where U holds the k leading eigenvectors of W^-½ CᵀC W^-½. The rows of C are computed in blocks,
-twice, so that neither K nor C is ever stored. A pass over all of K improves the factor: with V an
-orthonormal basis of F, K ≈ (K V)(Vᵀ K V)⁻¹(K V)ᵀ, one step of subspace iteration.
+twice, so that neither K nor C is ever stored. A pass over all of K improves the factor: if V is an
+orthonormal basis of the span of F, then K ≈ (K V)(Vᵀ K V)⁻¹(K V)ᵀ. This is one step of subspace
+iteration.
 
 **Reference** Y. Chen, E. Epperly, J. Tropp, R. Webber, *Randomly pivoted Cholesky: practical
 approximation of a kernel matrix with few entry evaluations*, Comm. Pure Appl. Math. 78, 2025.
@@ -44,7 +45,10 @@ PIVOT_BLOCKS = 10
 
 
 def widest_dtype() -> Any:
-    """float64 if JAX has it enabled, else float32; used for small, ill-conditioned matrices."""
+    """Return float64 if JAX has float64 enabled, else float32.
+
+    Small, ill-conditioned matrices use this dtype.
+    """
     return jax.dtypes.canonicalize_dtype(jnp.float64)
 
 
@@ -68,8 +72,8 @@ def lazy_kernel(
 ) -> LazyKernel:
     """The kernel between the columns of `x`.
 
-    The mean of the columns `seen` is subtracted from the points, so that distances lose no digits.
-    This mean is the same on all devices.
+    The mean of the points `seen` is subtracted from all points, so that distances lose no digits.
+    All devices subtract the same mean.
     """
     centre = mean_point(seen, weights, jnp.ones((seen.shape[0],), bool))
     points = points_about(jnp.matrix_transpose(x), weights, centre, shard.present)
@@ -77,11 +81,11 @@ def lazy_kernel(
 
 
 def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
-    """m landmarks by randomly pivoted Cholesky, in blocks.
+    """Return the indices of m landmarks, drawn in blocks by randomly pivoted Cholesky.
 
     The probability of a feature is proportional to the part of its diagonal entry of K that the
-    landmarks of earlier blocks do not explain. Clusters then do not get all the landmarks, and
-    isolated features get one. Only the indices are used, so single precision is enough.
+    landmarks of earlier blocks do not explain. Large clusters therefore do not get all landmarks,
+    and isolated features also get a landmark. Only the indices are used, so float32 is enough.
     """
     shard = kernel.shard
     points, weights, sigma = jax.tree.map(
@@ -102,7 +106,7 @@ def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
         root = cholesky(core + lift * jnp.eye(size, dtype=core.dtype))
         new = solve_triangular(root, columns.T).T
         factor = lax.dynamic_update_slice(factor, new, (jnp.zeros_like(i), i * size))
-        # Only landmarks get 0, so that landmarks are distinct even if nothing is left to explain.
+        # Only landmarks get 0. Landmarks are then distinct even if nothing is left to explain.
         left = jnp.maximum(left - jnp.sum(new * new, axis=1), 1e-12 * jnp.sign(left))
         return (factor, left.at[shard.local_index(chosen)].set(0.0, mode="drop")), chosen
 
@@ -112,7 +116,7 @@ def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
 
 
 def nystrom(kernel: LazyKernel, landmarks: Int[Array, "m"], rank: int) -> Float[Array, "d k"]:
-    """F with orthogonal columns and F Fᵀ ≈ K: the leading part of C W⁻¹ Cᵀ."""
+    """Return F with orthogonal columns, where F Fᵀ ≈ K is the leading part of C W⁻¹ Cᵀ."""
     points, sigma, shard = kernel.points, kernel.sigma, kernel.shard
     chosen = jax.tree.map(lambda a: shard.take(a, landmarks), points)
     whiten = _lifted_inverse_root(kernel.entries(chosen, chosen).astype(widest_dtype()))
@@ -128,9 +132,9 @@ def nystrom(kernel: LazyKernel, landmarks: Int[Array, "m"], rank: int) -> Float[
 
 
 def refined(kernel: LazyKernel, factor: Float[Array, "d k"]) -> Float[Array, "d k"]:
-    """A better factor of K, from one pass over all of its rows."""
+    """Return a more accurate factor of K, from one pass over all rows of K."""
     points, shard = kernel.points, kernel.shard
-    # The result depends only on the span of V, so its basis may be treated as a constant.
+    # The result depends only on the span of V, so `triangle` may be treated as a constant.
     triangle = lax.stop_gradient(shard.qr(factor)[1])
     v = solve_triangular(triangle.T, factor.T).T
 
@@ -145,13 +149,13 @@ def refined(kernel: LazyKernel, factor: Float[Array, "d k"]) -> Float[Array, "d 
 
 
 def _lifted_inverse_root(core: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    """core^-½ of a semi-definite matrix, with its smallest eigenvalues raised above rounding."""
+    """Return core^-½ of a semi-definite matrix, after raising its eigenvalues above rounding."""
     tiny = 8 * eps(core.dtype) * lax.stop_gradient(jnp.trace(core))
     return inv_sqrtm(core + tiny * jnp.eye(core.shape[0], dtype=core.dtype))
 
 
 def _blocks(points: Points, width: int, present: Bool[Array, "d"]) -> tuple[Points, Array]:
-    """Blocks of points with kernel rows of at most `BLOCK` entries, and of `present`."""
+    """Split `points` and `present` into blocks whose kernel rows have at most `BLOCK` entries."""
     d = points.level.shape[0]
     number = math.ceil(d / max(1, min(d, BLOCK // width)))
     size = math.ceil(d / number)  # blocks of equal size need little padding
@@ -164,7 +168,7 @@ def _blocks(points: Points, width: int, present: Bool[Array, "d"]) -> tuple[Poin
 
 
 def _blockwise(function: RowsOf, points: Points, width: int) -> Float[Array, "d k"]:
-    """`function(points)`, one block at a time; derivatives recompute the blocks."""
+    """Return `function(points)`, computed one block at a time. Derivatives recompute the blocks."""
     blocks, present = _blocks(points, width, jnp.ones(points.level.shape, bool))
     if present.shape[0] == 1:
         return function(points)
@@ -173,7 +177,7 @@ def _blockwise(function: RowsOf, points: Points, width: int) -> Float[Array, "d 
 
 
 def _gram(function: RowsOf, points: Points, width: int, shard: Shard) -> Float[Array, "m m"]:
-    """FᵀF of the rows F = `function(points)`, one block at a time."""
+    """Return FᵀF for F = `function(points)`, computed one block at a time."""
 
     @jax.checkpoint
     def add(total, block):
@@ -191,10 +195,11 @@ def _gram(function: RowsOf, points: Points, width: int, shard: Shard) -> Float[A
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def joint_score(shard: Shard, f1, f2, ridge, t) -> Float[Array, "d"]:
-    """diag |D| of F₁F₁ᵀ + ridge·I and F₂F₂ᵀ + ridge·I, exactly, for F₁, F₂ `(d, k)`.
+    """Return the exact diag |D| of the kernels F₁F₁ᵀ + ridge·I and F₂F₂ᵀ + ridge·I, F `(d, k)`.
 
-    Outside the span of [F₁ F₂] both kernels are ridge·I and D is 0. With Q an orthonormal basis of
-    the span, D = Q D_Q Qᵀ and |D| = Q |D_Q| Qᵀ, where D_Q is the difference of the projections.
+    Outside the span of [F₁ F₂] both kernels are ridge·I and D is 0. If Q is an orthonormal basis of
+    the span, then D = Q D_Q Qᵀ and |D| = Q |D_Q| Qᵀ, where D_Q is the difference operator of the
+    kernels projected onto the span.
     """
     basis = shard.qr(jnp.concat([f1, f2], axis=1))[0]
     return _inside(shard, basis, f1, f2, ridge, t)
@@ -202,11 +207,12 @@ def joint_score(shard: Shard, f1, f2, ridge, t) -> Float[Array, "d"]:
 
 @joint_score.defjvp
 def _joint_score_jvp(shard, primals, tangents):
-    """The derivative within the span, with Q fixed, plus that of the span itself.
+    """The derivative within the span, with Q fixed, plus the derivative of the span itself.
 
-    Outside the span K₁ and K₂ change only to second order. Between the span and its complement
-    they change by Z = (I − QQᵀ)(dK₁ − dK₂)Q. There, D = R f(R⁻¹(K₁ − K₂)R⁻ᵀ)Rᵀ changes by Z H with
-    H = R⁻ᵀ (f(x)/x) Rᵀ, since x = f = 0 outside, and |D| changes by Z H sign(D_Q).
+    Outside the span K₁ and K₂ change only to second order. In the block between the span and its
+    complement, K₁ − K₂ changes by Z = (I − QQᵀ)(dK₁ − dK₂)Q. In this block,
+    D = R f(R⁻¹(K₁ − K₂)R⁻ᵀ)Rᵀ changes by Z H with H = R⁻ᵀ (f(x)/x) Rᵀ, because x = f = 0 outside
+    the span, and |D| changes by Z H sign(D_Q).
     """
     f1, f2, ridge, t = primals
     df1, df2, _, _ = tangents
@@ -228,18 +234,18 @@ def _inside(shard, basis, f1, f2, ridge, t):
 
 
 def _core(shard, basis, factor, ridge):
-    """Qᵀ (F Fᵀ + ridge·I) Q in `widest_dtype()`."""
+    """Return Qᵀ (F Fᵀ + ridge·I) Q in `widest_dtype()`."""
     c = shard.sum(matmul(basis.T, factor)).astype(widest_dtype())
     core = symmetrize(matmul(c, c.T)) + ridge.astype(c.dtype) * jnp.eye(c.shape[0], dtype=c.dtype)
     if shard.axis is None:
         return core
-    # If the rank is near d, the basis includes directions of padding, where both kernels are 1.
+    # If the rank is near d, the basis includes directions of padding. Both kernels are 1 there.
     outside = jnp.where(shard.present[:, None], 0.0, lax.stop_gradient(basis))
     return core + shard.sum(matmul(outside.T, outside)).astype(c.dtype)
 
 
 def _border(a1, a2, t):
-    """H and sign(D_Q) of `_joint_score_jvp`, as constants."""
+    """Return H and sign(D_Q) of `_joint_score_jvp`, as constants."""
     root = cholesky(a1 + a2)
     solve = functools.partial(solve_triangular, root)
     x, u = eigh(symmetrize(solve(solve(a1 - a2).T)))

@@ -1,15 +1,16 @@
-"""ManiFeSt: features whose association with the others differs most between classes.
+"""ManiFeSt: find the features whose associations with other features differ between classes.
 
 Each class ℓ gives a kernel K_ℓ between the *features* (eq. 1). M is the mean of the two kernels on
-the manifold of positive definite matrices (eq. 2). Their difference D is the tangent vector at M
-that points to K₁ (eq. 3). The score of a feature is its entry on the diagonal of |D| (eq. 4):
+the manifold of positive definite matrices (eq. 2). The difference D of the kernels is the tangent
+vector at M that points to K₁ (eq. 3). The score of a feature is its entry on the diagonal of |D|
+(eq. 4):
 
     r = Σ_i |λ_i| φ_i ∘ φ_i = diag |D|,    D = Φ diag(λ) Φᵀ.
 
 **Reference** D. Cohen, T. Shnitzer, Y. Kluger, R. Talmon, *Few-Sample Feature Selection via Feature
 Manifold Learning*, ICML 2023: Algorithm 1 (SPD), Algorithm 2 (SPSD), appendix C (many classes).
-Proposition 1 prints the eigenvalue of D at a shared eigenvector without its factor ½; it is
-½ √(λ₁λ₂) (log λ₁ − log λ₂), as section 4 and Proposition 3 have it.
+Proposition 1 omits the factor ½ of the eigenvalue of D at a shared eigenvector. The eigenvalue is
+½ √(λ₁λ₂) (log λ₁ − log λ₂), as in section 4 and Proposition 3.
 """
 
 import functools
@@ -37,8 +38,8 @@ RIDGE = 1e-2
 class ManifestOperators(NamedTuple):
     """The kernels of two classes, their mean and their difference; all `(d, d)`.
 
-    With `geometry="spd"` the kernels include the ridge. With `"spsd"` the kernels have full rank,
-    and the mean and the difference are those of their leading eigenvectors.
+    With `geometry="spd"` the kernels include the ridge. With `"spsd"` the kernels are not
+    truncated, but the mean and the difference are computed from their leading eigenvectors only.
     """
 
     kernel1: Float[Array, "d d"]
@@ -95,16 +96,16 @@ def manifest_score(
     **Defaults** were compared by nested cross-validation on six real data sets, in float32 and
     float64 (`benchmarks/defaults/manifest.py`). With `"spd"`, σ from the 5th percentile to 3
     medians and ridges of 1e-3, 1e-2 and 1e-1 reach a mean inner accuracy of 68.7 to 70.9%; the
-    default reaches 69.9%. These differences are smaller than those between the data sets, so the
-    default is the median with the middle ridge. On the outer folds it reaches 74.9%, and the
-    setting chosen on the inner folds 73.8%. Smaller σ, and `"spsd"` of rank 20, stay below 69.1%
-    on the inner folds. Choosing σ for each data set helps more: 77.8%. Data with few relevant
-    features among many, such as Madelon, need a small σ: `Median(0.1)`.
+    default reaches 69.9%. These differences are smaller than the differences between data sets, so
+    the default is the median with the middle ridge. On the outer folds the default reaches 74.9%,
+    and the setting chosen on the inner folds reaches 73.8%. Smaller σ, and `"spsd"` of rank 20,
+    stay below 69.1% on the inner folds. Choosing σ for each data set helps more: 77.8%. Data with
+    few relevant features among many, such as Madelon, need a small σ: `Median(0.1)`.
 
     **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`. For `"spd"` they are exact, including
     at duplicated features; identical classes are a kink with a finite subgradient. For `"spsd"`
-    they are exact for a fixed rank with a spectral gap there; otherwise they are finite, but
-    meaningless and possibly huge.
+    they are exact for a fixed `rank` if eigenvalues `rank` and `rank` + 1 differ; otherwise they
+    are finite, but meaningless and possibly huge.
 
     **Cost** `"spd"`: one Cholesky and two `eigh` of size d. `"spsd"`: two `eigh` of size d, then
     decompositions of k×k matrices, where k is the rank (d for `rank=None`). Memory for `"spd"`:
@@ -170,11 +171,12 @@ def manifest_operators(
     weights1: ArrayLike | None = None,
     weights2: ArrayLike | None = None,
 ) -> ManifestOperators:
-    """Kernels, mean M(t) (eq. 2) and difference D(t) (eq. 3) from which ManiFeSt takes its score.
+    """Return the kernels, the mean M(t) (eq. 2) and the difference D(t) (eq. 3) of ManiFeSt.
 
-    The arguments are those of `manifest_score`. The leading eigenvectors of the mean show the
-    structure that the classes share, those of the difference how the classes differ (the paper's
-    Fig. 2). `jaxfs.linalg.dominant_eigenpairs(operators.difference, k)` computes them.
+    The arguments are the same as in `manifest_score`. The leading eigenvectors of the mean show the
+    structure that the classes share. The leading eigenvectors of the difference show how the
+    classes differ (the paper's Fig. 2). `jaxfs.linalg.dominant_eigenpairs(operators.difference, k)`
+    computes the latter.
     """
     arguments, options = _two_class_arguments(
         x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2
@@ -210,19 +212,19 @@ def manifest_multiclass_score(
     - the others: as in `manifest_score`.
 
     **Returns** `(d,)`, or `(C, d)` for `aggregate=None`. For two classes and `"spd"` both rows are
-    the binary score, so that the maximum is the binary score and the sum is twice that. With
-    `"spsd"`, which is not symmetric, each class has the binary score with that class first.
+    the binary score; the maximum is then the binary score, and the sum is twice the binary score.
+    `"spsd"` is not symmetric: the row of a class is the binary score with that class as `x1`.
 
     **Numerics** NaN if a class has no weight, if a kernel is not positive definite, or (`"spd"`) if
     the mean has not converged. With `"spsd"` the subspaces of many classes can be so far apart that
-    their mean is not unique and is not found to rounding. The score is then that at the last
-    iterate; `spsd.mean` reports how accurate it is. Labels out of range raise if `y` is concrete;
-    traced labels out of range belong to no class.
+    their mean is not unique and the iteration does not converge. The score then uses the best
+    iterate; `spsd.mean` reports its residual. Concrete labels out of range raise an error; traced
+    labels out of range belong to no class.
 
-    **Derivatives** are those of `manifest_score`; the mean is differentiated implicitly. `"max"`
-    has kinks where two classes tie.
+    **Derivatives** as in `manifest_score`; the mean is differentiated implicitly. `"max"` has kinks
+    where two classes tie.
 
-    **Cost** C `eigh` of size d per iteration of the mean (5 to 30), and 2 C more.
+    **Cost** C `eigh` of size d in each of the 5 to 30 iterations of the mean, and 2 C more.
 
     **Reference** appendix C.
     """
@@ -243,7 +245,7 @@ def manifest_multiclass_score(
 
 
 def _kernel(x, bandwidth, weights):
-    """The feature kernel of one class (eq. 1); NaN for zero or (traced) negative weights."""
+    """The feature kernel of one class (eq. 1); NaN if all weights are 0 or one is negative."""
     kernel = feature_kernel(x, bandwidth=bandwidth, weights=weights)
     return kernel if weights is None else jnp.where(valid_weights(weights), kernel, jnp.nan)
 
@@ -258,12 +260,13 @@ def _kernels(x1, x2, bandwidth, weights1, weights2):
 
 
 def computed_after(first, x):
-    """`x`, but available only after `first`, so that its use can reuse the memory of `first`.
+    """Return `x`, but make it depend on `first`, so that XLA computes `first` before it uses `x`.
 
-    XLA otherwise computes both classes at once. No entry of `first` exceeds 1, so the condition is
-    never true, but the compiler cannot know that. `lax.optimization_barrier` has no effect here:
-    the CPU compiler removes it before it schedules. `manifest_score` allocates 6.0 d×d arrays with
-    this condition, and 7.5 with the barrier or without either.
+    XLA otherwise computes both classes at once, which needs more memory. No entry of `first`
+    exceeds 1, so the condition is never true, but the compiler cannot know this.
+    `lax.optimization_barrier` has no effect here: the CPU compiler removes the barrier before
+    scheduling. `manifest_score` allocates 6.0 d×d arrays with this condition, and 7.5 with the
+    barrier or with neither.
     """
     return jnp.where(first[0, 0] > 2, jnp.zeros_like(x), x)
 
@@ -275,7 +278,7 @@ def _add_ridge(k, ridge):
 
 @functools.partial(jax.jit, static_argnames=("geometry", "rank"))
 def _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, rank):
-    """M and D: eqs. 2 and 3, or eqs. 13 and 14 for `"spsd"`."""
+    """Return the kernels, M and D, by eqs. 2 and 3, or by eqs. 13 and 14 for `"spsd"`."""
     k1, k2 = _kernels(x1, x2, bandwidth, weights1, weights2)
     if geometry == "spd":
         k1, k2 = _add_ridge(k1, ridge), _add_ridge(k2, ridge)
@@ -287,7 +290,7 @@ def _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, ran
 
 @functools.partial(jax.jit, static_argnames=("geometry", "rank"))
 def _score_kernels(k1, k2, ridge, t, *, geometry, rank):
-    """r = diag |D| (eq. 4), without M: Algorithm 1, or Algorithm 2 for `"spsd"`."""
+    """Return r = diag |D| (eq. 4) without computing M: Algorithm 1, or Algorithm 2 for `"spsd"`."""
     if geometry == "spd":
         t, k1, k2 = _checks.along(t, k1, k2)  # NaN for a traced t out of range
         return absm_diagonal(spd.difference_of(_add_ridge(k1 + k2, 2 * ridge), k1 - k2, t))
@@ -302,13 +305,13 @@ def _score(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, rank):
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "aggregate", "geometry", "rank"))
 def _class_scores(x, y, bandwidth, ridge, weights, *, num_classes, aggregate, geometry, rank):
-    """r_ℓ for every class ℓ (appendix C), or its maximum or sum over the classes."""
+    """Return r_ℓ for every class ℓ (appendix C), or the maximum or sum of r_ℓ over the classes."""
 
-    def kernel(label):  # the members of a class are a set of weights
+    def kernel(label):  # a class is selected by weights of 0 and 1
         member = (y == label).astype(x.dtype)
         return _kernel(x, bandwidth, member if weights is None else member * weights)
 
-    # `lax.map` and not `vmap`: the program of one class, and the memory of one class.
+    # `lax.map` compiles and stores the work of one class at a time; `vmap` needs memory for all.
     kernels = lax.map(kernel, jnp.arange(num_classes, dtype=y.dtype))
     across = _spd_class_scores if geometry == "spd" else _spsd_class_scores
     scores = across(kernels, ridge if geometry == "spd" else rank)
@@ -340,7 +343,7 @@ def _spsd_class_scores(kernels, rank):
 
 
 def _two_class_arguments(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, weights2):
-    """The arrays and the static options of `_score` and `_operators`."""
+    """Return the checked arrays and the static options of `_score` and `_operators`."""
     x1, x2, weights1, weights2 = two_classes(x1, x2, weights1, weights2)
     check_bandwidth(bandwidth)
     ridge, options = _options(x1.shape[1], geometry, ridge, rank, t)
@@ -370,7 +373,7 @@ def _class_samples(x, weights, suffix: str = ""):
 
 
 def _options(d: int, geometry: str, ridge, rank: int | None, t) -> tuple[Any, dict[str, Any]]:
-    """The checked ridge and static options, with the defaults that `None` stands for."""
+    """Return the checked ridge and static options, with `None` replaced by the defaults."""
     _checks.option(geometry, "geometry", GEOMETRIES)
     _checks.only_if(geometry == "spd", ridge, "ridge", 'geometry="spd"')
     _checks.only_if(geometry == "spsd", rank, "rank", 'geometry="spsd"')
@@ -382,5 +385,5 @@ def _options(d: int, geometry: str, ridge, rank: int | None, t) -> tuple[Any, di
 
 
 def as_arrays(options, dtype):
-    """Numbers as arrays of one dtype, so that 1, 1.0 and arrays share one compiled program."""
+    """Convert numbers to arrays of one dtype, so that 1, 1.0 and arrays share one program."""
     return jax.tree.map(lambda a: jnp.asarray(a, dtype), options)

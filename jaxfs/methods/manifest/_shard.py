@@ -1,7 +1,7 @@
 """One device's shard of an array axis, and the collective operations on the whole axis.
 
-Without a mesh the shard is the whole axis and no operation communicates, so the same formulas
-serve one device and many.
+Without a mesh the shard is the whole axis and no operation communicates. The same formulas
+therefore work on one device and on several devices.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from jaxfs.linalg import _lapack
 class Shard(NamedTuple):
     """The `size` entries of an axis of `total` entries that one device of a mesh holds.
 
-    All devices hold the same number. If `total` is not a multiple of it, the last entries are
+    All devices hold `size` entries. If `total` is not a multiple of `size`, the last entries are
     padding. The sharded axis is the first axis of every array.
     """
 
@@ -34,7 +34,7 @@ class Shard(NamedTuple):
 
     @property
     def present(self) -> Bool[Array, "size"]:
-        """False for padding."""
+        """A mask of the local entries that are data; False for padding."""
         return self.offset + jnp.arange(self.size, dtype=jnp.int32) < self.total
 
     def sum(self, a: Array) -> Array:
@@ -46,7 +46,7 @@ class Shard(NamedTuple):
         return jax.tree.map(lambda a: lax.all_gather(a, self.axis, tiled=True), tree)
 
     def local(self, a: Array) -> Array:
-        """The local entries of a whole array; padding is 0."""
+        """The local entries of `a`, an array over the whole axis; padding is 0."""
         if self.axis is None:
             return a
         number = lax.axis_size(self.axis) * self.size
@@ -54,12 +54,12 @@ class Shard(NamedTuple):
         return lax.dynamic_slice_in_dim(padded, self.offset, self.size)
 
     def local_index(self, chosen: Int[Array, "m"]) -> Int[Array, "m"]:
-        """Local indices of global ones; `size`, out of range, for entries of other devices."""
+        """Convert global to local indices; entries of other devices get `size`, out of range."""
         here = chosen - self.offset
         return jnp.where((here >= 0) & (here < self.size), here, self.size)
 
     def take(self, a: Array, chosen: Int[Array, "m"]) -> Array:
-        """The entries with the given global indices, on every device."""
+        """Return the entries of `a` with the given global indices, on every device."""
         if self.axis is None:
             return a[chosen]
         at = self.local_index(chosen)
@@ -67,9 +67,9 @@ class Shard(NamedTuple):
         return self.sum(jnp.where(here, a[jnp.minimum(at, self.size - 1)], jnp.zeros_like(a[:1])))
 
     def top_k(self, value: Float[Array, "size"], number: int, tree: Any) -> tuple[Array, Any]:
-        """The global indices of the `number` largest values, and their entries of `tree`.
+        """Return the global indices of the `number` largest values, and `tree` at these indices.
 
-        Every device sends its own largest values; the result is taken from those.
+        Every device sends its own largest values. The result is the largest of the values sent.
         """
         top, at = lax.top_k(value, min(number, self.size))
         mine = at + self.offset, jax.tree.map(lambda a: a[at], tree)
@@ -79,9 +79,9 @@ class Shard(NamedTuple):
         return jax.tree.map(lambda a: a[order], self.gather(mine))
 
     def ring_sum(self, function: Callable[[Any], Array], tree: Any) -> Array:
-        """Σ over the devices of `function(tree)`.
+        """Return the sum of `function(tree)` over the trees of all devices.
 
-        The trees travel around the ring of devices, so that no device holds all of them.
+        The devices pass their trees around a ring, so that no device holds all trees at once.
         """
         out = function(tree)
         if self.axis is None:
@@ -97,9 +97,9 @@ class Shard(NamedTuple):
         return lax.fori_loop(1, number, turn, (tree, out))[1]
 
     def qr(self, a: Float[Array, "size k"]) -> tuple[Float[Array, "size k"], Float[Array, "k k"]]:
-        """The QR decomposition of the whole matrix, of which each device holds rows.
+        """Return the QR decomposition of the whole matrix: the local rows of Q, and R.
 
-        Each device decomposes its own rows; a second decomposition joins the triangular factors.
+        Each device decomposes its own rows. A second decomposition joins the triangular factors.
         """
         q, r = _lapack.qr(a)
         if self.axis is None:
