@@ -93,8 +93,7 @@ def fit(
     samples on one side. A stump that makes no error has α = 1 and is the last stump. Weights are
     kept at or above eps of their sum. If a feature in the set has NaN in a sample with positive
     weight, or a traced number is out of range, then thresholds, votes, α and errors are NaN and
-    features −1. Under `jit`,
-    samples with labels out of range are ignored.
+    features −1. Under `jit`, samples with labels out of range are ignored.
 
     With `criterion="gini"` and `thresholds=None`, the predictions equal the predictions of
     scikit-learn's `AdaBoostClassifier` (SAMME, trees of depth 1), with three exceptions.

@@ -9,12 +9,11 @@ label, one fit on all samples gives the starting point and the metric for all re
 δ are chosen so that this fit is at δ = 0 and its Hessian is the identity. In these coordinates the
 samples are rows t_i of a matrix T, and the Hessian of a resample is
 
-    I + Tᵀ (D_m − D) T,    D_i = C w_i p_i (1 − p_i),    D_m = D with the resample's weights and
-    p_i.
+    I + Tᵀ (D_m − D) T,    D_i = C w_i p_i (1 − p_i),
 
-This Hessian is near the identity, so that a few steps of conjugate gradients solve Newton's
-equations. Each step multiplies T by the vectors of all resamples at once. At the minimum β = C Σ_i
-m_i w_i (y_i − p_i) x_i.
+where D_m is computed from the weights and probabilities of the resample. This Hessian is near the
+identity, so that a few steps of conjugate gradients solve Newton's equations. Each step multiplies
+T by the vectors of all resamples at once. At the minimum β = C Σ_i m_i w_i (y_i − p_i) x_i.
 """
 
 import functools
@@ -172,7 +171,7 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
 
 
 def _newton(value, derivatives, solve, rows, start, reference, magnitude):
-    """Minimise by Newton's method with step halving one objective, or a batch along the last axis.
+    """Minimise one objective, or a batch along the last axis, by Newton's method with step halving.
 
     `start` holds the parameters and `rows @ parameters`. `derivatives` returns the gradient and the
     weights of the Hessian. From these, `solve` computes a direction. Rounding errors of the
