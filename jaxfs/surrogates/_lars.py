@@ -1,8 +1,8 @@
-"""The path of least angle regression, for several labels, in arrays of a fixed size.
+"""Least angle regression for several labels, in arrays of a fixed size.
 
-Let X be the columns of the features in the model, and s the signs of their correlations with the
-residual. The direction d = (XᵀX)⁻¹ s lowers all their |correlations| at the same rate: they are
-level − t after a step of t.
+The columns of X are the features in the model, and s holds the signs of their correlations with the
+residual. All these correlations have the same absolute value, the level. A step of length t in the
+direction d = (XᵀX)⁻¹ s lowers the level at the same rate for all of them, to level − t.
 """
 
 import functools
@@ -16,17 +16,17 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs._numerics import eps, matmul
 from jaxfs.linalg._lapack import cho_solve, cholesky
 
-#: Maximum number of features that leave, as a multiple of the number that may enter.
+#: Maximum number of times that a feature leaves, as a multiple of the model size k.
 _TURNS = 16
 
 
 class _Path(NamedTuple):
-    """A point of the path. Each feature in the model has a slot; an empty slot is −1."""
+    """The state of the path. Each feature in the model occupies a slot; an empty slot is −1."""
 
     slots: Int[Array, "k"]
     columns: Float[Array, "k n"]
     gram: Float[Array, "k k"]
-    signs: Float[Array, "k"]  # of the correlations; 0 for an empty slot
+    signs: Float[Array, "k"]  # signs of the correlations; 0 for an empty slot
     beta: Float[Array, "k"]
     residual: Float[Array, "n"]
     free: Bool[Array, "p"]  # which features may enter
@@ -37,15 +37,15 @@ class _Path(NamedTuple):
 def path_end(
     a: Float[Array, "n p"], r: Float[Array, "n l"], free: Bool[Array, "p"], k: int, lasso: bool
 ) -> Float[Array, "l p"]:
-    """The coefficients where k features are in the model and one more would enter.
+    """Return the coefficients at which k features are in the model and one more would enter.
 
-    Columns of `a` and `r` are centred. Only features that are `free` enter.
+    Columns of `a` and `r` are centred. Only features for which `free` is true can enter.
     """
     known = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(r), axis=0)
     a = jnp.where(jnp.all(jnp.isfinite(a)), a, 0)
 
     def one(r):
-        # The size of correlations that are only rounding errors.
+        # Correlations of at most this size are rounding errors.
         floor = eps(a.dtype) * (jnp.sum(r**2) * a.shape[0] * jnp.max(jnp.sum(a**2, axis=0))) ** 0.5
         path = lax.while_loop(
             lambda path: ~path.done & (path.turns <= _TURNS * k),
@@ -62,7 +62,7 @@ def path_end(
                 done=jnp.asarray(False),
             ),
         )
-        place = jnp.where(path.slots < 0, a.shape[1], path.slots)  # out of range: dropped
+        place = jnp.where(path.slots < 0, a.shape[1], path.slots)  # out of range: ignored
         return jnp.zeros(a.shape[1], a.dtype).at[place].set(path.beta, mode="drop")
 
     beta = jax.vmap(one, in_axes=1)(jnp.where(known[None], r, 0))
@@ -70,7 +70,7 @@ def path_end(
 
 
 def _step(a: Float[Array, "n p"], floor, lasso: bool, path: _Path) -> _Path:
-    """Move until a feature enters or leaves, or no correlation is left."""
+    """Move until a feature enters or leaves, or all correlations are 0."""
     used = path.slots >= 0
     solve = _solver(path.gram, used)
     direction = solve(path.signs)
@@ -106,21 +106,21 @@ def _step(a: Float[Array, "n p"], floor, lasso: bool, path: _Path) -> _Path:
 
 
 def _solver(gram: Float[Array, "k k"], used: Bool[Array, "k"]):
-    """A solver with the Gram matrix of the features in the model; identity for empty slots."""
+    """Return a solver for the Gram matrix of the model's features; identity for empty slots."""
     both = used[:, None] & used[None, :]
     root = cholesky(jnp.where(both, gram, jnp.eye(used.shape[0], dtype=gram.dtype)))
     return lambda right: cho_solve(root, right[:, None])[:, 0]
 
 
 def _level(c: Float[Array, "p"], path: _Path) -> Float[Array, ""]:
-    """The |correlation| of all features in the model; the largest of all at the start."""
+    """Return the |correlation| shared by the model's features; at the start, the largest of all."""
     used = path.slots >= 0
     inside = jnp.max(jnp.where(used, jnp.abs(c[path.slots]), 0))
     return jnp.where(jnp.any(used), inside, jnp.max(jnp.where(path.free, jnp.abs(c), 0)))
 
 
 def _entry(c, slope, level, free: Bool[Array, "p"]) -> Float[Array, "p"]:
-    """The step at which each feature attains the level; infinite if it does not approach it."""
+    """Return the step length at which each feature attains the level, or ∞ if it never does."""
 
     def meet(gap, rate):
         nearing = free & (rate > 0)
@@ -130,7 +130,7 @@ def _entry(c, slope, level, free: Bool[Array, "p"]) -> Float[Array, "p"]:
 
 
 def _exit(direction: Float[Array, "k"], path: _Path) -> Float[Array, "k"]:
-    """The step at which each coefficient reaches 0; infinite if it moves away from 0."""
+    """Return the step length at which each coefficient reaches 0, or ∞ if it moves away from 0."""
     nearing = direction * path.signs < 0
     distance = -path.beta / jnp.where(nearing, direction, 1)
     return jnp.where(nearing, jnp.maximum(distance, 0), jnp.inf)

@@ -1,14 +1,15 @@
-"""Ridge regression on all samples, and on resamples that leave out a group of them.
+"""Ridge regression on all samples, and on resamples that leave out a group of samples.
 
-Let A and r be the samples and labels minus their means, times √w. The coefficients are either of
+Let A and r be the samples and labels minus their means, times √w. The coefficients β are computed
+in one of two forms, depending on which matrix is smaller:
 
     β = M⁻¹ Aᵀ r,  M = AᵀA + αI,
-    β = Aᵀ c,  c = Q r,  Q = (AAᵀ + αI)⁻¹ without its part in √w,
+    β = Aᵀ c,  c = Q r,  Q = (AAᵀ + αI)⁻¹ with the component along √w removed.
 
-depending on which matrix is smaller. Without a group G of samples, c becomes c − Q z, where z is 0
-outside the group and Q_GG z = c_G. These equations have the size of the group, and all labels share
-their matrix. In the first form they are (I − T_G T_Gᵀ) z = (r − Aβ)_G and change β by Hᵀ T_Gᵀ z,
-where HᵀH = M⁻¹ and T = [AHᵀ, √w/‖√w‖].
+If a group G of samples is left out, c becomes c − Q z, where z is 0 outside the group and
+Q_GG z = c_G. The size of these equations is the size of the group, and all labels share their
+matrix. In the first form the equations are (I − T_G T_Gᵀ) z = (r − Aβ)_G, and β changes by
+Hᵀ T_Gᵀ z, where HᵀH = M⁻¹ and T = [AHᵀ, √w/‖√w‖].
 """
 
 import functools
@@ -28,10 +29,10 @@ _FEW = 8
 
 
 class RidgeFits(NamedTuple):
-    """The fits of all samples, β = basisᵀ full, and the change of `full` without a group of them.
+    """The fits on all samples, β = basisᵀ full, and a function for fits without a group of samples.
 
-    `without(full, residual, groups)` returns the change for one label and many groups `(b, n)`, as
-    `(m, b)`, and whether each was found, `(b,)`.
+    `without(full, residual, groups)` takes one label and b groups `(b, n)`. It returns the change
+    of `full` for each group, `(m, b)`, and whether the solver succeeded for the group, `(b,)`.
     """
 
     basis: Float[Array, "m p"]
@@ -41,7 +42,7 @@ class RidgeFits(NamedTuple):
 
 
 def ridge(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, w: Float[Array, "n"]) -> RidgeFits:
-    """Ridge regression of centred samples and labels times √w."""
+    """Fit ridge regression to centred samples and labels times √w."""
     n, p = a.shape
     unit = (safe_sqrt(w) / jnp.sqrt(jnp.sum(w)))[:, None]
     return (_few_features if p < n else _many_features)(a, r, alpha, unit)
@@ -71,8 +72,9 @@ def _few_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -
 
 
 def _many_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) -> RidgeFits:
-    # √w and the samples without weight have eigenvalue 0. Rounding errors of its inverse 1/α could
-    # exceed the other entries, so they get an eigenvalue of average size, and √w is removed later.
+    # √w and the samples without weight are eigenvectors of AAᵀ with eigenvalue 0. The rounding
+    # errors of 1/α could exceed the other entries of the inverse. These eigenvectors therefore get
+    # an eigenvalue of average size, and √w is removed later.
     n = a.shape[0]
     trivial, level = unit * unit.T, jnp.sum(a**2) / n
     ridge = jnp.diag(jnp.where(unit[:, 0] > 0, alpha, alpha + level)) + level * trivial
@@ -94,7 +96,7 @@ def _many_features(a: Float[Array, "n p"], r: Float[Array, "n l"], alpha, unit) 
 
 
 def _solve_groups(block, size: int, residual: Float[Array, "n"], groups: Bool[Array, "b n"]):
-    """z `(n, b)`, 0 outside its group of at most `size`, with block z = residual inside."""
+    """Solve block z = residual in each group of at most `size` samples; z `(n, b)` is 0 outside."""
     n, dtype = residual.shape[0], residual.dtype
     jitter = size * eps(dtype) * jnp.eye(size, dtype=dtype)
 
@@ -104,8 +106,8 @@ def _solve_groups(block, size: int, residual: Float[Array, "n"], groups: Bool[Ar
         scale = jnp.where(place < n, lax.rsqrt(jnp.diagonal(m)), 0)
         m = m * scale[:, None] * scale[None, :] + jnp.diag((place == n).astype(dtype))
         right = (scale * residual[place])[:, None]
-        # Samples that nearly coincide could make the matrix indefinite by rounding. A jitter
-        # prevents this, and a second solve corrects for it.
+        # If samples nearly coincide, rounding could make the matrix indefinite. A jitter on the
+        # diagonal prevents this, and a second solve corrects for the jitter.
         root = cholesky(m + jitter)
         v = cho_solve(root, right)
         v = v + cho_solve(root, right - matmul(m, v))
@@ -118,7 +120,10 @@ def _solve_groups(block, size: int, residual: Float[Array, "n"], groups: Bool[Ar
 
 
 def _fit_rest(t: Float[Array, "n q"], penalty: Float[Array, "p p"], full, residual, groups):
-    """The same from the remaining samples, which may be few: by QR, with error eps √κ."""
+    """Return the change of `full` by fitting the remaining samples, by QR, with error eps √κ.
+
+    The remaining samples may be few. κ is the condition number.
+    """
     target = matmul(penalty, full[:, None])
     penalty = jnp.pad(penalty, ((0, 0), (0, 1)))
 
@@ -134,16 +139,17 @@ def _fit_rest(t: Float[Array, "n q"], penalty: Float[Array, "p p"], full, residu
 
 
 def _at_once(numbers: int) -> int:
-    """Number of matrices of this many entries in some 30 MB."""
+    """Return how many matrices with this many entries fit in about 30 MB."""
     return max(1, 2**22 // numbers)
 
 
 def _inverse_root(a: Float[Array, "m q"], ridge: Float[Array, "m m"]) -> Float[Array, "m m"]:
-    """H with HᵀH = (AAᵀ + ridge)⁻¹, with error eps √κ, κ the condition number.
+    """Return H with HᵀH = (AAᵀ + ridge)⁻¹, with error eps √κ, where κ is the condition number.
 
-    From AAᵀ alone the error would be eps κ. The matrix is computed again from A rotated into the
-    eigenvectors of AAᵀ, whose small rows are accurate. After scaling it is nearly the identity. The
-    eigenvectors are constants for differentiation.
+    If H were computed from AAᵀ alone, the error would be eps κ. Instead, A is rotated into the
+    eigenvectors of AAᵀ; small rows of the rotated A are accurate. The matrix is computed again from
+    the rotated A, and after scaling it is nearly the identity. The eigenvectors are constants for
+    differentiation.
     """
     _, u = eigh(matmul(a, a.T))
     b = matmul(u.T, a)

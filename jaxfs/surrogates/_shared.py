@@ -1,4 +1,4 @@
-"""Parts that the surrogates share: checks, reduced rows, a solver, scores of resamples."""
+"""Functions shared by the surrogates: checks, reduced rows, a solver, scores of resamples."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,8 +18,8 @@ _CG_STEPS = 60
 class ResampledScores(NamedTuple):
     """Mean and variance over resamples of the scores |β| / Σ |β|, `(l, p)` each.
 
-    `num_counted (l,)`: number of resamples that have a model; the others are ignored.
-    `converged (l,)`: whether all of these reached their minimum.
+    `num_counted (l,)`: number of resamples that have a model; the other resamples are ignored.
+    `converged (l,)`: whether all of these models reached their minimum.
     """
 
     mean: Float[Array, "l p"]
@@ -29,7 +29,7 @@ class ResampledScores(NamedTuple):
 
 
 def reduced_rows(x: Float[Array, "n p"]) -> Float[Array, "n r"]:
-    """Rows with the same inner products as the samples, of length r = min(n, p)."""
+    """Return rows of length r = min(n, p) with the same inner products as the samples."""
     if x.shape[1] < x.shape[0]:
         return x
     w, u = eigh(symmetrize(matmul(x, x.T)))
@@ -65,7 +65,7 @@ def solve_near_identity(
 
 
 def shares(a: Array, axis: int) -> Array:
-    """|a| / Σ |a| along an axis; 0 where all are 0."""
+    """Return |a| / Σ |a| along an axis; 0 if all entries along the axis are 0."""
     size = jnp.abs(a)
     return safe_divide(size, jnp.broadcast_to(jnp.sum(size, axis=axis, keepdims=True), size.shape))
 
@@ -77,11 +77,11 @@ def stream(
     full: Float[Array, "n"],
     fit: Callable[[Bool[Array, "b n"]], Any],
 ) -> ResampledScores:
-    """Mean and variance of the scores of all resamples of one label, in chunks of resamples.
+    """Return the mean and variance of one label's scores over all resamples, in chunks.
 
-    A model has the coefficients β = Xᵀ pull. `full` is the pull of the model of all samples;
-    moments are computed relative to its scores. `fit` returns the pulls `(n, b)` of a chunk, which
-    of them are models, and which converged.
+    A model has the coefficients β = Xᵀ pull. `full` is the pull of the model fitted on all samples;
+    moments are computed relative to the scores of this model. `fit` takes a chunk of b resamples.
+    It returns their pulls `(n, b)`, which resamples have a model, and which models converged.
     """
 
     def scores(pull):
@@ -126,7 +126,7 @@ def check_features(x) -> Float[Array, "n p"]:
 
 
 def check_samples(x, y, weights, *, binary: bool = False) -> tuple[Array, Array, Array, bool]:
-    """x, y as `(n, l)` in its dtype, the weights, and whether y was a single label `(n,)`."""
+    """Return x, y as `(n, l)` in the dtype of x, the weights, and whether y was a single label."""
     x = check_features(x)
     y = _checks.array(y, "y", x.dtype)
     one = y.ndim == 1
@@ -147,7 +147,7 @@ def check_weights(weights, x) -> Float[Array, "n"]:
 
 
 def check_masks(masks, chunk_size, w) -> tuple[Bool[Array, "m n"], int]:
-    """Which samples of positive weight are in each resample, and the size of a chunk."""
+    """Return which samples of positive weight are in each resample, and the size of a chunk."""
     masks = _checks.array(masks, "masks", bool)
     n = w.shape[0]
     if masks.ndim != 2 or masks.shape[1] != n or masks.shape[0] < 2:
@@ -158,5 +158,5 @@ def check_masks(masks, chunk_size, w) -> tuple[Bool[Array, "m n"], int]:
 
 
 def without_label_axis(fit: Any, one: bool) -> Any:
-    """The fit of the only label if there is `one`, without the axis of labels."""
+    """Return the fit without the axis of labels if y was a single label (`one`)."""
     return jax.tree.map(lambda a: a[0], fit) if one else fit

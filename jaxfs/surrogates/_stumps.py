@@ -1,8 +1,9 @@
 """Search for the best decision stump under given weights, for `adaboost.py`.
 
-A cut of a feature divides the samples into those below a threshold θ and the others. Weights are
-whole numbers, so that all sums are exact and cuts that divide the samples alike are equally good.
-The first of them, by feature and then by threshold, is taken.
+A cut of a feature divides the samples into two sides: below a threshold θ, and at or above it.
+Weights are whole numbers, so that all sums are exact. Two cuts that divide the samples in the same
+way are then equally good. Among equally good cuts, the cut with the first feature, and then with
+the first threshold, is taken.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from jaxfs._numerics import matmul, safe_divide
 
 
 class StumpData(NamedTuple):
-    """Features `columns (d, n)`, classes `member (C, n)`, and which samples and features count."""
+    """Features `columns (d, n)`, classes `member (C, n)`, and masks of samples and features."""
 
     columns: Float[Array, "d n"]
     member: Bool[Array, "c n"]
@@ -25,12 +26,12 @@ class StumpData(NamedTuple):
     criterion: str
 
 
-#: From whole weights `(n,)` to the feature and the threshold of the best cut.
+#: Function from whole weights `(n,)` to the feature and the threshold of the best cut.
 StumpSearch = Callable[[Float[Array, "n"]], tuple[Int[Array, ""], Float[Array, ""]]]
 
 
 def given(p: StumpData, thresholds: Float[Array, "d m"]) -> StumpSearch:
-    """Search among given thresholds: all sums of weights below them are one matrix product."""
+    """Search among given thresholds; one matrix product gives all sums of weights below them."""
     d, m = thresholds.shape
     below = ~(p.columns[:, None, :] >= thresholds[:, :, None])
     below = jnp.matrix_transpose(below.reshape(d * m, -1).astype(p.columns.dtype))
@@ -46,16 +47,16 @@ def given(p: StumpData, thresholds: Float[Array, "d m"]) -> StumpSearch:
 
 
 def halfway(p: StumpData) -> StumpSearch:
-    """Search halfway between any two neighbouring values, by sums over samples sorted once.
+    """Search among the midpoints of neighbouring values, by sums over samples sorted once.
 
-    All samples are sorted, present or not, so that `vmap` over weights shares the order. Absent
-    samples only repeat a cut.
+    Absent samples are sorted too, so that `vmap` over weights shares the order. They add only cuts
+    that divide the present samples in the same way as another cut.
     """
     values, order = _sort(jnp.where(jnp.isnan(p.columns), 0, p.columns))
     codes = jnp.argmax(p.member, axis=0).astype(jnp.int32)[order]
     c, d = p.member.shape[0], p.columns.shape[0]
     class_codes = jnp.arange(c, dtype=jnp.int32)[:, None]
-    last = jnp.ones((1, d), bool)  # nothing above: the stump predicts one class
+    last = jnp.ones((1, d), bool)  # no sample above: the stump predicts one class
     between = jnp.concat([values[1:] > values[:-1], last])
 
     def search(whole):
@@ -67,7 +68,7 @@ def halfway(p: StumpData) -> StumpSearch:
             weight = whole.at[samples].get(mode="promise_in_bounds")
             below = below + jnp.where(code[None] == class_codes, weight[None], 0)
             quality = _quality(below, total, p.criterion)
-            # A cut with only absent samples below would depend on their values.
+            # If only absent samples were below a cut, it would depend on their values.
             better = cut & jnp.any(below > 0, axis=0) & (quality > best)
             return (below, jnp.where(better, quality, best), jnp.where(better, here, place)), None
 
@@ -81,23 +82,23 @@ def halfway(p: StumpData) -> StumpSearch:
 
 
 def _sort(columns: Float[Array, "d n"]) -> tuple[Float[Array, "n d"], Int[Array, "n d"]]:
-    """The sorted values of every feature and the samples that have them, a row for each place."""
+    """Return the sorted values of every feature and their samples, one row for each rank."""
     index = lax.broadcasted_iota(jnp.int32, columns.shape, 1)
     values, order = lax.sort((columns, index), dimension=1, num_keys=1, is_stable=True)
     return jnp.matrix_transpose(values), jnp.matrix_transpose(order)
 
 
 def _middle(column: Float[Array, "n"], value: Float[Array, ""], present: Bool[Array, "n"]):
-    """θ for a cut above `value`: halfway to the next value of a sample present, or ∞."""
+    """Return θ for a cut above `value`: halfway to the next value of a present sample, or ∞."""
     under = column <= value
     low = jnp.max(jnp.where(present & under, column, -jnp.inf))
     high = jnp.min(jnp.where(present & ~under, column, jnp.inf))
-    # Just above the middle, so that a value exactly there is below, and one at `high` is not.
+    # θ is just above the middle: a value at the middle is below θ, and a value at `high` is not.
     return jnp.fmin(jnp.nextafter(0.5 * low + 0.5 * high, jnp.inf), high)
 
 
 def _quality(below: Float[Array, "c *m"], total: Float[Array, "c"], criterion: str):
-    """The weight that a cut classifies correctly, or the purity of its sides, `(*m)`."""
+    """Return the weight that a cut classifies correctly, or the purity of its sides, `(*m)`."""
     above = total[:, None] - below
     if criterion == "error":
         return jnp.max(below + _best_other(above), axis=0)
@@ -108,7 +109,7 @@ def _quality(below: Float[Array, "c *m"], total: Float[Array, "c"], criterion: s
 
 
 def classes(below: Float[Array, "c"], above: Float[Array, "c"], criterion: str) -> Int[Array, "2"]:
-    """The classes that both sides of a cut predict; an empty side predicts for all samples."""
+    """Return the class that each side of a cut predicts; an empty side uses all samples."""
     if criterion == "error":
         first = jnp.argmax(below + _best_other(above))
         second = jnp.argmax(jnp.where(jnp.arange(above.shape[0]) == first, -jnp.inf, above))
@@ -120,7 +121,7 @@ def classes(below: Float[Array, "c"], above: Float[Array, "c"], criterion: str) 
 
 
 def _best_other(a: Float[Array, "c *m"]) -> Float[Array, "c *m"]:
-    """For every class, the largest entry of the other classes."""
+    """Return, for every class, the largest entry of the other classes."""
     if a.shape[0] == 2:
         return a[::-1]
     codes = lax.broadcasted_iota(jnp.int32, a.shape, 0)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import safe_divide
 
-#: Smallest gain of a split that is not a rounding error, as in XGBoost.
+#: Smallest gain of a split, as in XGBoost; smaller gains are rounding errors.
 _LEAST_GAIN = 1e-6
 
 
@@ -22,8 +22,9 @@ class Rules(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """Samples in ascending order of every feature, `order (n, p)`, and after which rows to cut.
+    """The samples sorted by every feature, in ascending order.
 
+    `order (n, p)` holds the samples. `cut (n, p)` is true if a split can lie after this row.
     `columns (p, n)` is x transposed, so that a feature is contiguous in memory.
     """
 
@@ -55,7 +56,7 @@ def _best_split(
     unit: Float[Array, "2"],
     rules: Rules,
 ) -> _Split:
-    """The best split of the node with the samples `inside`; its gain is −∞ if none is allowed."""
+    """Return the best split of the node with the samples `inside`; gain −∞ if none is allowed."""
     sums = jnp.where(inside[None], sums, 0)
     total = jnp.sum(sums, axis=1, dtype=jnp.int32)
 
@@ -63,7 +64,7 @@ def _best_split(
         return g * g / (h + rules.l2)
 
     def both_sides(below: Int[Array, "2 *p"], cut: Bool[Array, "*p"]) -> Float[Array, "*p"]:
-        """The quality of both sides of a cut; −∞ where it is not allowed."""
+        """Return the sum of the qualities of both sides of a cut, or −∞ if it is not allowed."""
         g, h = (below[i].astype(unit.dtype) * unit[i] for i in (0, 1))
         rest_g, rest_h = ((total[i] - below[i]).astype(unit.dtype) * unit[i] for i in (0, 1))
         allowed = cut & (h >= rules.min_child_weight) & (rest_h >= rules.min_child_weight)
@@ -80,7 +81,7 @@ def _best_split(
     (_, best), _ = lax.scan(add, start, (s.order, s.cut))
     feature = jnp.argmax(best).astype(jnp.int32)
 
-    # The cut is found again in its column; keeping it for all features would cost a third more.
+    # Search the best cut again in its column: keeping cuts for all features costs a third more.
     order = s.order[:, feature]
     column = both_sides(jnp.cumsum(sums[:, order], axis=1, dtype=jnp.int32), s.cut[:, feature])
     last = column.shape[0] - 1 - jnp.argmax(column[::-1])
@@ -88,7 +89,7 @@ def _best_split(
     right = values > values[order[last]]
     low = jnp.max(jnp.where(inside & ~right, values, -jnp.inf))
     high = jnp.min(jnp.where(inside & right, values, jnp.inf))
-    middle = 0.5 * (low + high)  # may round to an end, or overflow
+    middle = 0.5 * (low + high)  # may round to `low` or `high`, or overflow
     g, h = total.astype(unit.dtype) * unit
     gain = column[last] - quality(g, h)
     threshold = jnp.where((middle > low) & (middle <= high), middle, high)
@@ -99,7 +100,7 @@ def _best_split(
 
 
 class Tree(NamedTuple):
-    """A tree as heaps of `2^(depth + 1)` nodes; `node (n,)` is the node of each sample."""
+    """A tree whose fields are heaps of `2^(depth + 1)` nodes; `node (n,)` is each sample's node."""
 
     node: Int[Array, "n"]
     pending: Bool[Array, "m"]
@@ -109,7 +110,7 @@ class Tree(NamedTuple):
 
 
 def _whole(a: Float[Array, "2 n"]) -> tuple[Int[Array, "2 n"], Float[Array, "2"]]:
-    """Rows as whole multiples of powers of two, and these; no sum of the numbers overflows."""
+    """Return rows as whole multiples of a power of two, and these powers; no sum overflows."""
     exponent = jnp.frexp(jnp.sum(jnp.abs(a), axis=1))[1].astype(jnp.int32)
     # Rounding adds at most ½ for each sample, so that sums stay below 2²⁹ + ½ n.
     unit = jnp.ldexp(jnp.ones(2, a.dtype), jnp.maximum(exponent - 29, -100))
@@ -119,9 +120,9 @@ def _whole(a: Float[Array, "2 n"]) -> tuple[Int[Array, "2 n"], Float[Array, "2"]
 def grow(
     s: Sorted, present: Bool[Array, "n"], gh: Float[Array, "2 n"], rules: Rules, depth: int
 ) -> tuple[Tree, Float[Array, "m"]]:
-    """A tree for gradients and curvatures `gh`, and the values of its leaves.
+    """Grow a tree for gradients and curvatures `gh`; return the tree and the values of its leaves.
 
-    Nodes are searched sequentially, as long as one may have a split.
+    Nodes are searched sequentially until no node can be split.
     """
     size = 2 ** (depth + 1)
     sums, unit = _whole(gh)

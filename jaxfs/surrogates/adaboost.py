@@ -1,17 +1,17 @@
 """AdaBoost of decision stumps: a vote of rules `f_j ≥ θ`, over a chosen set of features.
 
-Every round t adds the stump that is best under the current weights w: a feature j, a threshold θ, a
-class for the samples below and one for those with f_j ≥ θ. With its error
-e_t = Σ_i w_i [h_t(x_i) ≠ y_i] it has the weight
+Every round t adds the stump h_t that is best under the current sample weights w. A stump consists
+of a feature j, a threshold θ, a class for samples with f_j < θ and a class for samples with
+f_j ≥ θ. The error of the stump, e_t = Σ_i w_i [h_t(x_i) ≠ y_i], determines its weight
 
     α_t = η (log (1 − e_t)/e_t + log(C − 1)),    and    w_i ← w_i exp(α_t [h_t(x_i) ≠ y_i]).
 
-The prediction is the class with the largest Σ_t α_t [h_t(x) = c]. This is SAMME; for two classes it
-is AdaBoost with twice its usual α.
+The prediction is the class with the largest Σ_t α_t [h_t(x) = c]. This algorithm is SAMME; for two
+classes it is AdaBoost with twice the usual α.
 
-The search uses weights that are whole multiples of 2⁻²³ (float32) or 2⁻⁵² of their sum. Their sums
-are exact in any order, so that stumps that divide the samples alike tie, and the lowest feature
-wins.
+The search uses weights that are whole multiples of 2⁻²³ (float32) or 2⁻⁵² (float64) of their sum.
+Sums of these weights are exact in any order. Stumps that divide the samples in the same way
+therefore tie, and the lowest feature wins.
 
 **Reference** Freund and Schapire 1997; Zhu, Zou, Rosset and Hastie, *Multi-class AdaBoost*, 2009,
 algorithm 2.
@@ -40,10 +40,10 @@ class Stumps(NamedTuple):
     """The stumps of T rounds.
 
     `feature (T,)` and `threshold (T,)` are j and θ. `votes (T, 2, C)` is the contribution of a
-    round to the margin of every class, for a sample below θ and for one at or above it.
+    round to the margin of every class, for samples below θ and for samples at or above θ.
     `alpha (T,)` is the weight α of a round, `error (T,)` its weighted error e. Boosting ends when
-    no stump is better than chance, or one makes no error; later rounds have feature −1, θ = ∞,
-    α = 0, e = 1.
+    no stump is better than chance, or when a stump makes no error. Later rounds have feature −1,
+    θ = ∞, α = 0, e = 1.
     """
 
     feature: Int[Array, "t"]
@@ -73,36 +73,39 @@ def fit(
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_rounds`: static, T.
     - `num_classes`: static, C ≥ 2.
-    - `thresholds`: candidates for θ. `None`: halfway between any two neighbouring values of a
-      feature. A number: the same for all features. `(m,)`: the same m for all features. `(d, m)`:
-      m for each feature, such as those of `quantiles`.
-    - `criterion`: static; which stump is best. "error": least error among all stumps whose two
-      sides predict different classes (for two classes, both signs of f_j ≥ θ). "gini": least Gini
-      impurity of the two sides, each of which predicts its heaviest class, as in scikit-learn.
+    - `thresholds`: candidates for θ. `None`: the midpoints of neighbouring values of each feature.
+      A number: one threshold for all features. `(m,)`: the same m thresholds for all features.
+      `(d, m)`: m thresholds for each feature, for example from `quantiles`.
+    - `criterion`: static; the criterion for the best stump. "error": the smallest error among all
+      stumps whose two sides predict different classes (for two classes, both signs of f_j ≥ θ).
+      "gini": the smallest Gini impurity of the two sides. Each side predicts the class with the
+      largest weight, as in scikit-learn.
     - `learning_rate`: η, positive.
     - `features`: `(d,)`, true or 1 for the features that stumps may use; all by default. To try
       many sets of features, `vmap` over this argument.
     - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored. To try many
-      parts of the samples, `vmap` over this argument: sorting and comparing is then shared.
+      parts of the samples, `vmap` over this argument; the samples are then sorted and compared only
+      once.
 
     **Returns** `Stumps`, for `predict` and `margin`.
 
     **Numerics** ties go to the lowest feature, then to its first threshold. A stump may put all
-    samples on one side. A stump that makes no error has α = 1, and is the last. Weights are kept at
-    or above eps of their sum. If a feature in the set has NaN in a sample with weight, or a traced
-    number is out of range, thresholds, votes, α and errors are NaN and features −1. Under `jit`,
-    samples with labels out of range are ignored.
+    samples on one side. A stump that makes no error has α = 1 and is the last stump. Weights are
+    kept at or above eps of their sum. If a feature in the set has NaN in a sample with positive
+    weight, or a traced number is out of range, then thresholds, votes, α and errors are NaN and
+    features −1. Under `jit`, samples with labels out of range are ignored.
 
-    With `criterion="gini"` and all thresholds, predictions are those of scikit-learn's
-    `AdaBoostClassifier` (SAMME, trees of depth 1), with three exceptions. scikit-learn breaks ties
-    between features at random. It rounds x to float32 and does not separate values closer than
-    1e-7. It refuses data on which the first stump is no better than chance; here the model has no
-    round and predicts class 0.
+    With `criterion="gini"` and `thresholds=None`, the predictions equal the predictions of
+    scikit-learn's `AdaBoostClassifier` (SAMME, trees of depth 1), with three exceptions.
+    scikit-learn breaks ties between features at random. It rounds x to float32 and does not
+    separate values closer than 1e-7. It raises an error if the first stump is no better than
+    chance; here the model then has no rounds and predicts class 0.
 
-    **Derivatives** none: zero almost everywhere.
+    **Derivatives** none: they are zero almost everywhere.
 
-    **Cost** with all thresholds, a sort of x and a pass over it each round, O(C n d). With m given
-    thresholds, a matrix product of O(C n d m) each round, and memory for d m n numbers.
+    **Cost** with `thresholds=None`, one sort of x, and in each round a pass over x of O(C n d).
+    With m given thresholds, a matrix product of O(C n d m) in each round, and memory for d m n
+    numbers.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[0.0, 5.0], [1.0, 3.0], [2.0, 4.0], [3.0, 9.0]])
@@ -129,9 +132,10 @@ def fit(
 
 
 def margin(model: Stumps, x: ArrayLike) -> Float[Array, "n *c"]:
-    """The margin of every sample, Σ_t α_t v_t(x) / Σ_t α_t: how clear the vote is.
+    """Return the margin of every sample, Σ_t α_t v_t(x) / Σ_t α_t.
 
-    A round votes 1 for the class that it predicts, and −1/(C − 1) for each of the others.
+    The margin measures how clear the vote is. The vote v_t of a round is 1 for the class that it
+    predicts, and −1/(C − 1) for each other class.
 
     **Arguments**
 
@@ -152,9 +156,9 @@ def margin(model: Stumps, x: ArrayLike) -> Float[Array, "n *c"]:
 
 
 def predict(model: Stumps, x: ArrayLike) -> Int[Array, "n"]:
-    """The class with the largest margin; ties go to the lowest. −1 where the margin is NaN.
+    """Return the class with the largest margin; ties go to the lowest class, a NaN margin gives −1.
 
-    **Arguments** those of `margin`.
+    **Arguments** the same as for `margin`.
 
     **Returns** `(n,)`, integer codes.
 
@@ -173,9 +177,10 @@ def predict(model: Stumps, x: ArrayLike) -> Int[Array, "n"]:
 def quantiles(
     x: ArrayLike, num_thresholds: int, *, weights: ArrayLike | None = None
 ) -> Float[Array, "d m"]:
-    """Thresholds at the quantiles 1/(m+1) … m/(m+1) of every feature, which are its values.
+    """Return thresholds at the quantiles 1/(m+1) … m/(m+1) of every feature.
 
-    The q-quantile is the smallest value v such that samples of at least a share q have f_j ≤ v.
+    The q-quantile is the smallest value v of the feature such that the samples with f_j ≤ v have at
+    least a share q of the total weight.
 
     **Arguments**
 
@@ -183,7 +188,7 @@ def quantiles(
     - `num_thresholds`: static, m.
     - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
-    **Returns** `(d, m)`, ascending; NaN for a feature with NaN in a sample with weight.
+    **Returns** `(d, m)`, ascending; NaN for a feature with NaN in a sample of positive weight.
 
     >>> import jax.numpy as jnp
     >>> quantiles(jnp.arange(8.0)[:, None], 3).tolist()
@@ -245,7 +250,7 @@ def _fit(x, y, thresholds, chosen, rate, w, num_rounds: int, num_classes: int, c
 
 
 def _normalised(w: Float[Array, "n"], present: Bool[Array, "n"]) -> Float[Array, "n"]:
-    """Weights of sum 1, none so small that its sample disappears from the sums."""
+    """Return weights with sum 1, at least eps, so that no sample disappears from the sums."""
     w = safe_divide(w, jnp.broadcast_to(jnp.sum(w), w.shape))
     return jnp.where(present, jnp.maximum(w, eps(w.dtype)), 0)
 
@@ -270,7 +275,7 @@ def _quantiles(x: Float[Array, "n d"], w: Float[Array, "n"], num: int) -> Float[
     spread = jnp.broadcast_to(w[None], columns.shape)
     values, sorted_w = lax.sort((columns, spread), dimension=1, num_keys=1)
     mass = jnp.cumsum(sorted_w, axis=1)
-    # k W/(m+1), lowered by the rounding error of the sums.
+    # The level k/(m+1) is lowered by the rounding error of the sums.
     level = jnp.arange(1, num + 1, dtype=x.dtype) / (num + 1) * (1 - x.shape[0] * eps(x.dtype))
     reached = mass[:, None, :] >= level[None, :, None] * mass[:, None, -1:]
     found = jnp.take_along_axis(values, jnp.argmax(reached, axis=2), axis=1)

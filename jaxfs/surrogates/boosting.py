@@ -1,18 +1,18 @@
 """Gradient-boosted trees with XGBoost's rules, for many label vectors of one data set.
 
-A tree is grown from gradients g_i and curvatures h_i of the loss at the current margin. A node with
-sums G, H has the quality G² / (H + λ). Among all features and thresholds, the split with the
-largest gain
+A tree is grown from gradients g_i and curvatures h_i of the loss at the current margin. A node
+whose samples have the sums G = Σ g_i and H = Σ h_i has the quality G² / (H + λ). Among all features
+and thresholds, the split with the largest gain
 
     G_L² / (H_L + λ) + G_R² / (H_R + λ) − G² / (H + λ)
 
-is made if both sides keep H ≥ `min_child_weight`. Leaves add −η G / (H + λ) to the margin. The
+is made, if H ≥ `min_child_weight` on both sides. Leaves add −η G / (H + λ) to the margin. The
 search is exact: samples are sorted once by every feature, and one pass over the sorted samples
 gives all sums of a node.
 
-Gradients and curvatures are whole multiples of a power of two, so that their sums are the same in
-any order. With many more features than samples, many features split a node alike. This must be a
-tie, which the lowest feature wins, and must not depend on rounding.
+Gradients and curvatures are rounded to whole multiples of a power of two, so that their sums are
+the same in any order. With many more features than samples, many features split a node in the same
+way. Their gains must then be equal, without rounding errors, so that the lowest feature wins.
 """
 
 import functools
@@ -36,8 +36,9 @@ _LEAST_CURVATURE = 1e-16
 
 
 class BoostingFit(NamedTuple):
-    """Trees of l labels, and the mean gain of each feature's splits, divided by the sum.
+    """Trees for l labels, and the importances of the features.
 
+    The importance of a feature is the mean gain of its splits, divided by the sum over features.
     Trees are heaps: node m has the children 2m and 2m + 1, and the root is 1. `feature` is −1 at
     nodes that do not split. A sample goes left if its feature is below the threshold. A leaf adds
     `value` to the margin. `base` is the margin before the first tree.
@@ -67,26 +68,27 @@ def fit(
     **Arguments**
 
     - `x`: `(n, p)`.
-    - `y`: `(n,)` or `(n, l)`: 0 or 1 (or booleans) for the logistic loss, numbers for the squared.
+    - `y`: `(n,)` or `(n, l)`: 0 or 1 (or booleans) for the logistic loss, real numbers for the
+      squared loss.
     - `loss`: "logistic" or "squared"; static.
     - `num_trees`, `max_depth`: static.
     - `learning_rate`: η, positive.
     - `l2`: λ, nonnegative.
-    - `min_child_weight`: the smallest H of a side of a split, positive.
+    - `min_child_weight`: the smallest H allowed on each side of a split, positive.
     - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored.
 
-    **Returns** `BoostingFit`; for `y (n,)` without the axis l. Importances are 0 if nothing splits.
+    **Returns** `BoostingFit`; for `y (n,)` without the axis l. Importances are 0 if no node splits.
 
     **Numerics** the margin starts from the mean label. Gradients are rounded to 2⁻²⁸ of the sum of
     their absolute values. Ties in the gain go to the lowest feature, and to its highest threshold.
-    Gains below 1e-6 do not count, so targets should not be tiny numbers. A label with only one
-    value starts, and stays, at the last finite logit. If x or y have NaN in a sample with weight,
-    or a traced setting is out of range, importances and values are NaN.
+    Gains below 1e-6 do not count, so targets should not be tiny numbers. For a label with only one
+    value, the margin starts and stays at the logit of eps or 1 − eps. If x or y has NaN in a sample
+    of positive weight, or a traced setting is out of range, importances and values are NaN.
 
-    **Derivatives** none: zero almost everywhere.
+    **Derivatives** none: they are zero almost everywhere.
 
-    **Cost** a sort of x, then a pass over x for every node that may split. Once the labels are
-    learnt, no node can keep H on both sides, and further trees cost nothing.
+    **Cost** one sort of x, then a pass over x for every node that may split. Once the labels are
+    learned, H is too small for any node to split, and further trees cost nothing.
 
     **Reference** Chen and Guestrin, *XGBoost*, 2016, algorithm 1; SSFS, section 5.1.
 
@@ -113,11 +115,11 @@ def check_settings(num_trees, max_depth, learning_rate, l2, min_child_weight) ->
 
 
 def predict(model: BoostingFit, x: ArrayLike, *, loss: str = "logistic") -> Float[Array, "n *l"]:
-    """Predictions for new samples: the probability of label 1, or for "squared" the number.
+    """Predict new samples: the probability of label 1, or for the squared loss the number.
 
     **Arguments**
 
-    - `model`: from `fit`, of one label or several.
+    - `model`: from `fit`, for one label or several.
     - `x`: `(n, p)`.
     - `loss`: the loss of the fit; static.
 
@@ -177,7 +179,7 @@ def _fit(x, y, w, rules: Rules, loss: str, num_trees: int, depth: int) -> Boosti
 
 
 def _logit(p: Float[Array, ""]) -> Float[Array, ""]:
-    """The logit, finite at 0 and 1."""
+    """Return the logit of p, clipped so that it is finite at 0 and 1."""
     least = float(jnp.finfo(p.dtype).eps)
     p = jnp.clip(p, least, 1 - least)
     return jnp.log(p) - jnp.log1p(-p)

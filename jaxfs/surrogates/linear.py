@@ -1,7 +1,8 @@
 """Linear regression with an l2 penalty, or on the path of an l1 penalty, for many labels at once.
 
-Ridge regression minimises Σ_i w_i (y_i − x_iᵀβ − b)² + α‖β‖², as scikit-learn does. The intercept b
-is not penalised. `_ridge.py` solves it, also for resamples; `_lars.py` follows the l1 path.
+Ridge regression minimises Σ_i w_i (y_i − x_iᵀβ − b)² + α‖β‖², as in scikit-learn. The intercept b
+is not penalised. `_ridge.py` solves this problem on all samples and on resamples. `_lars.py`
+follows the path of the l1 penalty.
 """
 
 import functools
@@ -35,7 +36,7 @@ class LinearFit(NamedTuple):
 def fit(
     x: ArrayLike, y: ArrayLike, *, alpha: Scalar = 1.0, weights: ArrayLike | None = None
 ) -> LinearFit:
-    """Ridge regression of one or several labels.
+    """Fit ridge regression to one or several labels.
 
     **Arguments**
 
@@ -46,10 +47,11 @@ def fit(
 
     **Returns** `LinearFit`; for `y (n,)` without the axis l.
 
-    **Numerics** the relative error is some eps √(1 + λ/α), where λ is the largest eigenvalue of
-    XᵀX, X centred. NaN in `x` makes all results NaN, NaN in `y` those of its label.
+    **Numerics** the relative error is of order eps √(1 + λ/α), where λ is the largest eigenvalue of
+    XᵀX for centred X. NaN in `x` makes all results NaN. NaN in `y` makes the results of its label
+    NaN.
 
-    **Derivatives** in all arguments; in a weight that is zero they are defined as 0.
+    **Derivatives** exist in all arguments. The derivative in a weight that is zero is defined as 0.
 
     **Cost** one `eigh` of size min(n, p).
 
@@ -71,21 +73,21 @@ def resampled_scores(
     weights: ArrayLike | None = None,
     chunk_size: int = 256,
 ) -> ResampledScores:
-    """Mean and variance of normalised |coefficients| over models of parts of the samples.
+    """Return the mean and variance of normalised |coefficients| over models fitted on resamples.
 
     **Arguments**
 
     - `x`, `y`, `alpha`, `weights`: as in `fit`.
-    - `masks`: `(B, n)`, 1 (or true) for the samples of each resample. It is faster the fewer
-      samples are left out.
+    - `masks`: `(B, n)`, 1 (or true) for the samples of each resample. The fewer samples are
+      left out, the faster the fit.
     - `chunk_size`: static, the number of models fitted at a time.
 
     **Returns** `ResampledScores`; the variance has B − 1 in its denominator. A resample on which
     the label is constant has no coefficients to normalise, and does not count.
 
-    **Cost** one `eigh` of size min(n, p). A resample that leaves out a group of g ≤ n/8 samples,
-    g ≤ 4p, takes O(g³), and for each label two products with an `(n, n)` or `(n, p)` matrix. Other
-    resamples take O(n min(n, p)²). Memory O(n min(n, p) + (n + p) · chunk), never B × p.
+    **Cost** one `eigh` of size min(n, p). If a resample leaves out g samples, g ≤ n/8 and g ≤ 4p,
+    it takes O(g³), and for each label two products with an `(n, n)` or `(n, p)` matrix. Other
+    resamples take O(n min(n, p)²). Memory is O(n min(n, p) + (n + p) · chunk), never B × p.
     """
     x, y, w, one = _shared.check_samples(x, y, weights)
     present, chunk = _shared.check_masks(masks, chunk_size, w)
@@ -101,29 +103,30 @@ def lars(
     method: str = "lasso",
     weights: ArrayLike | None = None,
 ) -> LinearFit:
-    """Least angle regression with a given number of features, just before one more would enter.
+    """Fit least angle regression with a given number of features, just before one more would enter.
 
-    The path starts at β = 0. All features in the model keep the same, largest |x_jᵀ residual|, and
-    a feature enters when it attains that value.
+    The path starts at β = 0. All features in the model have the same |x_jᵀ residual|, which is the
+    largest of all features. Another feature enters when it attains this value.
 
     **Arguments**
 
     - `x`, `y`, `weights`: as in `fit`.
     - `num_nonzero`: static, ≥ 1; at most min(n − 1, p) can enter.
-    - `method`: static. `"lasso"`: a feature whose coefficient returns to 0 leaves, so that each
-      point solves ½ Σ_i w_i (y_i − x_iᵀβ − b)² + λ‖β‖₁ for some λ. `"lar"`: none leaves.
+    - `method`: static. `"lasso"`: a feature leaves when its coefficient returns to 0, so that each
+      point of the path minimises ½ Σ_i w_i (y_i − x_iᵀβ − b)² + λ‖β‖₁ for some λ. `"lar"`: no
+      feature leaves.
 
     **Returns** `LinearFit`; for `y (n,)` without the axis l. If the path reaches the least-squares
-    fit with fewer features, that fit.
+    fit with fewer features, this fit is returned.
 
-    **Numerics** constant features never enter, nor do features that depend linearly on those in the
-    model: only the first of several duplicates enters. The path ends where all correlations are
-    rounding errors, and after 16 `num_nonzero` features have left. NaN in `x` makes all results
-    NaN, NaN in `y` those of its label.
+    **Numerics** constant features never enter. Features that depend linearly on the features in the
+    model do not enter either: only the first of several duplicates enters. The path ends when all
+    correlations are rounding errors, or after features have left 16 · `num_nonzero` times. NaN in
+    `x` makes all results NaN. NaN in `y` makes the results of its label NaN.
 
-    **Derivatives** none: constants.
+    **Derivatives** none: the results are constants for differentiation.
 
-    **Cost** O(np) for each feature that enters and each label, and a Cholesky decomposition of the
+    **Cost** for each label and each feature that enters, O(np) and a Cholesky decomposition of the
     size of the model.
 
     **Reference** Efron, Hastie, Johnstone and Tibshirani, *Least angle regression*, 2004.
@@ -145,7 +148,7 @@ def lars(
 def _alpha(alpha: Scalar, x) -> Float[Array, ""]:
     _checks.number(alpha, "alpha", low=0, open_low=True, scalar=True)
     alpha = jnp.asarray(alpha, x.dtype)
-    return jnp.where(alpha > 0, alpha, jnp.nan)  # a traced number cannot raise
+    return jnp.where(alpha > 0, alpha, jnp.nan)  # a traced number cannot raise an error
 
 
 class _Centred(NamedTuple):
@@ -184,14 +187,15 @@ def _resampled(x, y, masks, alpha, w, chunk):
     def one(y, full, residual):
         def fit(part):
             varied = jax.vmap(lambda there: _numerics.varied(y[:, None], there)[0])(part)
-            # Resamples without a model do not count; an empty one would have no equations.
+            # Resamples without a model do not count. An empty one is solved as if it had all
+            # samples, because it would have no equations.
             groups = ~part & (w > 0)[None] & jnp.any(part, axis=1)[:, None]
             away, found = model.without(full, residual, groups)
             return full[:, None] - away, varied, found
 
         return _shared.stream(model.basis, masks, chunk, full, fit)
 
-    # All labels at once, because they share the equations of a resample.
+    # All labels are solved at once, because they share the equations of a resample.
     return jax.vmap(one, in_axes=1)(y, model.full, model.residual)
 
 

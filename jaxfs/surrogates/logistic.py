@@ -1,18 +1,19 @@
 """l2-regularised logistic regression of many labels and many resamples of one data set at once.
 
 The objective is ½‖β‖² + C Σ_i w_i log(1 + exp(−s_i (x_iᵀβ + b))), s_i = ±1, as in scikit-learn. The
-intercept b is not penalised. Resamples are weights m_i w_i, m_i ∈ {0, 1}.
+intercept b is not penalised. A resample has the weights m_i w_i, m_i ∈ {0, 1}.
 
 With more features than samples, β lies in the span of the samples. The rows z_i of U√Λ, where
-XXᵀ = UΛUᵀ, then replace the x_i, and the work does not depend on the number of features. One fit
-per label on all samples gives the starting point and the metric for all its resamples. In
-coordinates δ where that fit is 0 and its Hessian is the identity, samples have rows t_i, and the
-Hessian of a resample is
+XXᵀ = UΛUᵀ, then replace the x_i, and the cost does not depend on the number of features. For each
+label, one fit on all samples gives the starting point and the metric for all resamples. Coordinates
+δ are chosen so that this fit is at δ = 0 and its Hessian is the identity. In these coordinates the
+samples are rows t_i of a matrix T, and the Hessian of a resample is
 
-    I + Tᵀ (D_m − D) T,    D_i = C w_i p_i (1 − p_i), D_m that of the resample.
+    I + Tᵀ (D_m − D) T,    D_i = C w_i p_i (1 − p_i),
 
-It is near the identity, so that Newton's equations take a few steps of conjugate gradients, which
-are products of T with all resamples at once. At the minimum β = C Σ_i m_i w_i (y_i − p_i) x_i.
+where D_m is computed from the weights and probabilities of the resample. This Hessian is near the
+identity, so that a few steps of conjugate gradients solve Newton's equations. Each step multiplies
+T by the vectors of all resamples at once. At the minimum β = C Σ_i m_i w_i (y_i − p_i) x_i.
 """
 
 import functools
@@ -34,7 +35,7 @@ __all__ = ["LogisticFit", "ResampledScores", "fit", "resampled_scores"]
 
 _NEWTON_STEPS = 40
 _HALVINGS = 12
-#: Rounding error of an objective, in eps; a step that gains less must not be halved.
+#: Rounding error of the objective, in units of eps. A step that gains less must not be halved.
 _SLACK = 16
 
 
@@ -49,7 +50,7 @@ class LogisticFit(NamedTuple):
 def fit(
     x: ArrayLike, y: ArrayLike, *, c: Scalar = 1.0, weights: ArrayLike | None = None
 ) -> LogisticFit:
-    """Logistic regression of one or several binary labels.
+    """Fit logistic regression to one or several binary labels.
 
     **Arguments**
 
@@ -60,7 +61,7 @@ def fit(
 
     **Returns** `LogisticFit`; for `y (n,)` without the axis l.
 
-    **Numerics** a label with only one value has no finite intercept, and gives NaN.
+    **Numerics** a label with only one value has no finite intercept, and its results are NaN.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[-2.0], [-1.0], [1.0], [2.0]])
@@ -82,7 +83,7 @@ def resampled_scores(
     weights: ArrayLike | None = None,
     chunk_size: int = 256,
 ) -> ResampledScores:
-    """Mean and variance of normalised |coefficients| over models of parts of the samples.
+    """Return the mean and variance of normalised |coefficients| over models fitted on resamples.
 
     **Arguments**
 
@@ -115,12 +116,15 @@ class _FullFit(NamedTuple):
 
 
 def _loss(margin, y):
-    """log(1 + exp(−s m)), s = 2 y − 1, with relative error eps; softplus(m) − y m would cancel."""
+    """Return log(1 + exp(−s m)), s = 2 y − 1, with relative error eps.
+
+    The form softplus(m) − y m would lose digits by cancellation.
+    """
     return jax.nn.softplus((1 - 2 * y) * margin)
 
 
 def _residual(margin, y):
-    """p − y, without cancellation."""
+    """Return p − y, computed without cancellation."""
     return (1 - 2 * y) * jax.nn.sigmoid((1 - 2 * y) * margin)
 
 
@@ -129,7 +133,7 @@ def _small(norm, reference) -> Bool[Array, "*b"]:
 
 
 def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
-    """Newton's method on (γ, b), where x_iᵀβ = z_iᵀγ, with step halving."""
+    """Fit one label on all samples, by Newton's method on (γ, b), where x_iᵀβ = z_iᵀγ."""
     n, r = z.shape
     ones = jnp.ones((n, 1), z.dtype)
     zb = jnp.concat([z, ones], axis=1)
@@ -147,7 +151,7 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
 
     def hessian(curvature):
         h = matmul(zb.T * curvature[None], zb) + jnp.diag(penalty)
-        # The intercept is not penalised and has no curvature where all p are 0 or 1.
+        # The intercept is not penalised, and has no curvature if all p are 0 or 1.
         return h.at[-1, -1].add(eps(z.dtype) * jnp.trace(h))
 
     reference = jnp.linalg.norm(matmul((c * w * (0.5 - y))[None], zb))
@@ -167,12 +171,12 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
 
 
 def _newton(value, derivatives, solve, rows, start, reference, magnitude):
-    """Newton's method with step halving, for one objective or a batch along the last axis.
+    """Minimise one objective, or a batch along the last axis, by Newton's method with step halving.
 
-    `start` holds parameters and `rows @ parameters`. `derivatives` returns the gradient and the
-    weights of the Hessian, with which `solve` computes a direction. Rounding errors of the
-    objective are relative to `magnitude`. Returns the parameters, rows @ parameters, and the norm
-    of the gradient.
+    `start` holds the parameters and `rows @ parameters`. `derivatives` returns the gradient and the
+    weights of the Hessian. From these, `solve` computes a direction. Rounding errors of the
+    objective are relative to `magnitude`. The function returns the parameters, `rows @ parameters`,
+    and the norm of the gradient.
     """
 
     def step(state):
@@ -192,9 +196,10 @@ def _newton(value, derivatives, solve, rows, start, reference, magnitude):
         theta, margin = moved(scale)
         after = jnp.linalg.norm(derivatives(theta, margin)[0], axis=0)
         gain = -0.5 * jnp.sum(gradient * direction, axis=0)
-        # Done if the gradient is small, and the step gained far less than the rounding error of
-        # the objective, or less than that without lowering the gradient. The gradient alone does
-        # not decide: far from the minimum it can rise in a step that gains much.
+        # The fit is done if the gradient is small and the step was idle. A step is idle if it
+        # gained far less than the rounding error of the objective, or less than the rounding error
+        # without lowering the gradient. The gradient alone is not a sufficient criterion: far from
+        # the minimum, it can rise in a step that gains much.
         idle = (gain <= 1e-3 * slack) | ((gain <= slack) & (after > 0.7 * before))
         done = done | (idle & _small(after, reference)) | (after == 0)
         return theta, margin, after, count + 1, done
@@ -208,7 +213,7 @@ def _newton(value, derivatives, solve, rows, start, reference, magnitude):
 
 
 def _halve(accepted, scale):
-    """The first of scale, scale/2, … that is accepted (elementwise), or the last."""
+    """Return the first of scale, scale/2, … that is accepted, elementwise, or the last one."""
 
     def step(state):
         scale, _, count = state
@@ -239,7 +244,7 @@ def _fit(x, y, c, w):
 
 
 def _resample(m: _FullFit, y, present: Float[Array, "n b"], c, w):
-    """C m w (y − p) of every resample, `(n, b)`, and whether each reached its minimum."""
+    """Return C m w (y − p) of every resample, `(n, b)`, and whether each fit converged."""
     t = m.whitened
     y, w, d = y[:, None], w[:, None], m.curvature[:, None]
     weight = c * present * w

@@ -1,7 +1,8 @@
-"""Surrogate models as records of their settings, with one interface: scores of features.
+"""Surrogate models that score features; each model is a record of its settings.
 
-The scores of the features are nonnegative and sum to one for each label (all 0 if the model uses no
-feature); correlations are not divided by their sum. Settings that are numbers may be traced.
+The scores of the features are nonnegative and sum to one for each label. They are all 0 if the
+model uses no feature. The scores of `Correlation` are not divided by their sum. Settings that are
+numbers may be traced.
 """
 
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
@@ -26,7 +27,7 @@ Present: TypeAlias = Bool[Array, "n"]
 
 @runtime_checkable
 class ScoringModel(Protocol):
-    """A model that gives feature scores `(l, p)` from all samples present.
+    """A model that gives feature scores `(l, p)` from all present samples.
 
     A model is a pytree with hashable static fields. `check` raises if a concrete setting is out of
     range.
@@ -49,7 +50,7 @@ class SelectionModel(ScoringModel, Protocol):
 
 
 class Logistic(Record):
-    """Logistic regression of binary labels: |β| / Σ |β|. `c` is positive."""
+    """Logistic regression of binary labels; the scores are |β| / Σ |β|. `c` is positive."""
 
     c: Scalar = 1.0
     binary_only: ClassVar[bool] = True
@@ -70,7 +71,7 @@ class Logistic(Record):
 
 
 class Ridge(Record):
-    """Ridge regression: |β| / Σ |β|. `alpha` is positive."""
+    """Ridge regression; the scores are |β| / Σ |β|. `alpha` is positive."""
 
     alpha: Scalar = 1.0
     binary_only: ClassVar[bool] = False
@@ -89,9 +90,10 @@ class Ridge(Record):
 
 
 class BoostedTrees(Record):
-    """Boosted trees: the mean gain of splits. The loss is squared for labels that are not binary.
+    """Boosted trees; the score of a feature is the mean gain of its splits, divided by the sum.
 
-    Settings are those of `boosting.fit`.
+    The loss is logistic for binary labels and squared for others. `boosting.fit` describes the
+    settings.
     """
 
     num_trees: int = eqx.field(static=True, default=100)
@@ -110,7 +112,7 @@ class BoostedTrees(Record):
 
 
 class Correlation(Record):
-    """The squared correlation of feature and label, without a model; 0 if one is constant."""
+    """The squared correlation of feature and label, without a model; 0 if either is constant."""
 
     binary_only: ClassVar[bool] = False
 
@@ -131,7 +133,7 @@ _NAMED = {
 
 
 def check(model, name: str, protocol, names: tuple[str, ...], binary: bool):
-    """The model that a name or a record stands for, if it satisfies the protocol."""
+    """Return the model for a name or a record; raise if it does not satisfy the protocol."""
     if isinstance(model, str):
         model = _NAMED[_checks.option(model, name, names)]()
     if isinstance(model, type) or not isinstance(model, protocol):

@@ -1,4 +1,4 @@
-"""Unsupervised selection of features together with a differentiable k-NN graph of the samples."""
+"""Unsupervised feature selection that learns a differentiable k-NN graph of the samples."""
 
 from jaxfs.methods.dirichlet._fit import (
     Coverage,

@@ -1,11 +1,12 @@
-"""Which features have structure, by energies calibrated against decoys, and which cover them.
+"""Find the features with structure by comparison with decoys, and select features that cover them.
 
-A decoy is a Gaussian column in the place of a feature. E_f is the energy of `_training`, of feature
-f on the graph of features with gates z. The selected features cover the relevant ones:
+A decoy is a column of Gaussian noise that replaces a feature. E_f is the energy of feature f on the
+graph of the features with gates z, as `_training` defines it. The features S are selected so that
+each relevant feature j is correlated with one of them. Their coverage
 
     coverage(S) = Σ_j w_j max_{i ∈ S} |corr(x_i, x_j)|
 
-is monotone and submodular, so that the greedy choice of m features has at least 1 − 1/e of the
+is monotone and submodular. The greedy choice of m features therefore has at least 1 − 1/e of the
 largest coverage (Nemhauser, Wolsey and Fisher 1978).
 """
 
@@ -32,8 +33,8 @@ from jaxfs.methods.dirichlet._training import (
 )
 from jaxfs.transport._gates import gates
 
-#: A feature is relevant if its log-energy is this many standard deviations of decoys below theirs,
-#: and fully relevant if it is lower by CLEAR than that.
+#: A feature is relevant if its log-energy is at least DEVIATIONS standard deviations below the mean
+#: log-energy of decoys. Its relevance is 1 if its log-energy is another CLEAR lower.
 DEVIATIONS, CLEAR = 3.0, 0.25
 #: Number of standard deviations at which values are clipped.
 FAR = 3.0
@@ -41,30 +42,31 @@ FAR = 3.0
 TINY = 0.0025
 #: Scale of the noise on the gates during exploration.
 EXPLORING = 2.0
-#: Factor of the last temperature during exploration: gates that are hard explore nothing.
+#: Factor of the last temperature during exploration; nearly binary gates would explore nothing.
 WARMER = 4.0
-#: Number of decoys in the places of chosen features.
+#: Number of decoys that replace chosen features.
 TRIALS = 16
-#: Maximum number of samples for correlations.
+#: Maximum number of samples from which correlations are computed.
 CORRELATED = 1024
-#: Weights in the coverage of features that are not relevant: promising ones, and any. Where no
-#: relevant feature is left uncovered, the others are covered.
+#: Weights in the coverage of promising features and of all features. They are small, so that
+#: irrelevant features count only when all relevant features are covered.
 PROMISING, ANY = 1e-3, 1e-6
 #: Number of features whose gains are computed together.
 _TOGETHER = 32
 
 
 def moderated(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Array, "n d"]:
-    """Standardised columns, clipped at FAR standard deviations and standardised again.
+    """Standardise the columns, clip them at FAR standard deviations and standardise again.
 
-    A feature that is nearly constant has rare values many standard deviations away (the outer
-    pixels of images). Without clipping, these few samples would dominate distances and gradients.
+    A nearly constant feature, such as an outer pixel of images, has rare values many standard
+    deviations from its mean. Without clipping, these few samples would dominate distances and
+    gradients.
     """
     return standard_columns(jnp.clip(standard_columns(x, present), -FAR, FAR), present)
 
 
 def _decoys(key, present: Bool[Array, "n"], d: int, dtype) -> Float[Array, "n d"]:
-    """Gaussian columns of mean 0 and variance 1; padding does not change them."""
+    """Draw Gaussian columns of mean 0 and variance 1; padding does not change them."""
     g = jax.random.normal(key, (present.size, d), dtype)
     place = jnp.maximum(jnp.cumsum(present) - 1, 0)
     return standard_columns(g[place], present)
@@ -74,7 +76,7 @@ def _decoys(key, present: Bool[Array, "n"], d: int, dtype) -> Float[Array, "n d"
 
 
 class Explored(NamedTuple):
-    """The exploration of all restarts, the mean c_f that each found, and two scores of features."""
+    """The trained restarts, the mean c_f of the features each found, and two feature scores."""
 
     training: Training
     values: Float[Array, "restarts"]
@@ -83,28 +85,29 @@ class Explored(NamedTuple):
 
 
 def explore(task: Task, steps: Steps) -> Explored:
-    """Train gates to find features with structure, then judge all features."""
+    """Train gates to find features with structure, then compute the relevance of all features."""
     return _judge(task, _training.train(_exploration, (task,), steps))
 
 
 def stage_keys(task: Task) -> tuple[Array, Array, Array]:
-    """Four keys, and those of the restarts for exploration and for the choice."""
+    """Return four keys, the restarts' keys for exploration, and their keys for the choice."""
     restarts = task.plan.num_restarts
     keys = jax.random.split(task.key, 4 + 2 * restarts)
     return keys[:4], keys[4 : 4 + restarts], keys[4 + restarts :]
 
 
 def exploration_steps(plan: TrainingPlan) -> int:
-    """Number of steps that explore: all for the coverage, half for the energy."""
+    """Return the number of exploration steps: all for "coverage", half for "energy"."""
     return plan.num_steps if plan.objective == "coverage" else plan.num_steps // 2
 
 
 def _exploration(task: Task) -> Descent:
     """Minimise Σ_f z_f c_f / m with c_f = log E_f(x; z) − log E_f(decoys; z).
 
-    c_f is 0 for noise, selected or not: a selected feature lowers its own energy, and so does a
-    decoy with the same gate. The c_f are constants for differentiation: the graph is the minimum of
-    its own problem (eq. 5), about which energies hardly change with it.
+    c_f is near 0 for noise, whether it is selected or not: a selected feature lowers its own
+    energy, and a decoy with the same gate lowers its energy equally. The c_f are constants for
+    differentiation: the graph minimises its own problem (eq. 5), and near this minimum the energies
+    hardly change with the graph.
     """
     _, x, present, varied, plan = task
     (_, decoy_key, _, _), restarts, _ = stage_keys(task)
@@ -117,7 +120,7 @@ def _exploration(task: Task) -> Descent:
         z = gates(noisy, m, plan.temperature(progress, WARMER), varied)
         fixed = lax.stop_gradient(z)
         batch = draw_batch(part, present, plan, x.dtype)
-        # Each step compares a feature with another decoy, to average over decoys.
+        # Each step compares a feature with a different decoy, to average over decoys.
         place = jax.random.permutation(order, d)
         ours = energies(x, fixed, batch, plan)
         theirs = energies(decoy, fixed[place], batch, plan)[jnp.argsort(place)]
@@ -131,17 +134,17 @@ def _exploration(task: Task) -> Descent:
 
 
 class _Judgement(NamedTuple):
-    """c_f of every feature on a graph, and the standard deviation of c for noise in its place."""
+    """c_f of every feature on a graph, and the standard deviation of c_f if noise replaces f."""
 
     c: Float[Array, "d"]
     deviation: Float[Array, "d"]
 
     def relevance(self) -> Float[Array, "d"]:
-        """1 for features clearly smoother than decoys, 0 for those that decoys match by chance."""
+        """Return 1 for features clearly smoother than decoys, 0 if a decoy could be as smooth."""
         return jnp.clip((-self.c - DEVIATIONS * self.deviation) / CLEAR, 0, 1)
 
     def promise(self) -> Float[Array, "d"]:
-        """1 where relevance begins, 0 for features as rough as decoys."""
+        """Return 1 for features at the threshold of relevance, 0 if they are as rough as decoys."""
         return jnp.clip(-self.c / (DEVIATIONS * self.deviation), 0, 1)
 
 
@@ -161,17 +164,18 @@ def _judge(task: Task, explored: Training) -> Explored:
     values, judgements = lax.map(calibrated, explored.parameters)
     best = jnp.argmin(jnp.where(explored.failed_at < 0, values, jnp.inf))
     found = jax.tree.map(lambda a: a[best], judgements)
-    # Features that are smooth on the graph of all features have structure, explored or not.
+    # Features that are smooth on the graph of all features have structure, even if exploration
+    # did not find them.
     alike = _judged_alike(x, trials, varied, batch, judge)
     relevance = jnp.where(varied, jnp.maximum(found.relevance(), alike.relevance()), 0)
-    # Data in which nothing is smoother than noise have no structure to prefer.
+    # If no feature is smoother than noise, all features that vary are equally relevant.
     relevance = jnp.where(jnp.any(relevance > 0), relevance, varied.astype(x.dtype))
     promise = jnp.where(varied, jnp.maximum(found.promise(), alike.promise()), 0)
     return Explored(explored, values, relevance, promise)
 
 
 def larger(plan: TrainingPlan, n: int) -> TrainingPlan:
-    """The plan with four times as many samples, for judging, which happens once."""
+    """Return the plan with four times as many samples, for an evaluation that happens only once."""
     batch_size, num_anchors = min(n, 4 * plan.batch_size), min(n, 4 * plan.num_anchors)
     return dataclasses.replace(plan, batch_size=batch_size, num_anchors=num_anchors)
 
@@ -179,11 +183,12 @@ def larger(plan: TrainingPlan, n: int) -> TrainingPlan:
 def _judged(
     x, decoy: Float[Array, "n t"], features: Int[Array, "m"], batch: Batch, plan: TrainingPlan
 ) -> _Judgement:
-    """log E_f on the graph of some features, each relative to decoys in its own place.
+    """Return log E_f on the graph of the given features, relative to decoys that replace feature f.
 
-    A feature outside the graph has E_f = 1 if it is noise. For a feature inside, decoys replace it
-    and the other features stay: noise among structured features is smoother than noise among noise.
-    If there are many features, only a few are replaced, and the mean of these serves for all.
+    If a feature outside the graph is noise, its E_f is 1. A feature inside the graph is replaced by
+    decoys while the other features stay, because noise among structured features is smoother than
+    noise among noise. If there are many features, decoys replace only a few of them, and the mean
+    over these decoys is used for all features.
     """
     m, t = features.size, decoy.shape[1]
     inside = x[:, features]
@@ -206,7 +211,7 @@ def _judged(
 def _judged_alike(
     x, decoy: Float[Array, "n t"], varied: Bool[Array, "d"], batch: Batch, plan: TrainingPlan
 ) -> _Judgement:
-    """log E_f on the graph of all features with equal gates, relative to an additional decoy."""
+    """Return log E_f on the graph of all features, with equal gates, relative to an added decoy."""
     number = jnp.maximum(jnp.sum(varied), 1).astype(x.dtype)
     share = plan.num_features / number
     z = jnp.append(jnp.where(varied, share, 0), share)
@@ -224,9 +229,10 @@ def _log_energies(x, z, batch: Batch, plan: TrainingPlan) -> Float[Array, "d"]:
 
 
 def _deviation(log_energies: Float[Array, "t"], batch: Batch) -> Float[Array, ""]:
-    """Standard deviation of decoys, at least that of a mean over the rows.
+    """Return the standard deviation of the decoys' log-energies, at least 1/√(number of rows).
 
-    Without this bound, a few decoys that agree by chance would give a deviation near 0.
+    The lower bound is the standard deviation of a mean over the rows. Without it, a few decoys that
+    agree by chance would give a deviation near 0.
     """
     return jnp.maximum(jnp.std(log_energies), lax.rsqrt(jnp.sum(batch.in_rows)))
 
@@ -252,7 +258,7 @@ def _choose_cover(task: Task, explored: Explored) -> Chosen:
 
 
 def sampled_rows(task: Task, number: int) -> tuple[Float[Array, "r d"], Bool[Array, "r"]]:
-    """At most `number` samples, 0 for padding, and which of them are present."""
+    """Draw at most `number` samples, 0 for padding; return them and which of them are present."""
     key = stage_keys(task)[0][3]
     rows, there = _training.draw(key, task.present, number, task.x.dtype)
     return jnp.where(there[:, None], task.x[rows], 0), there
@@ -261,20 +267,21 @@ def sampled_rows(task: Task, number: int) -> tuple[Float[Array, "r d"], Bool[Arr
 def cover(
     units: Float[Array, "n d"], weights: Float[Array, "d"], allowed: Bool[Array, "d"], m: int
 ) -> Int[Array, "m"]:
-    """The greedy choice of m features with the largest coverage, in the order chosen.
+    """Choose m features greedily for the largest coverage; return them in the order chosen.
 
     **Arguments**
 
-    - `units`: columns of mean 0 and norm 1, or 0.
+    - `units`: columns of mean 0 and norm 1; columns of zeros for constant features.
     - `weights`: w ≥ 0, finite.
     - `allowed`: false for features that are never chosen. If fewer than m are allowed, the last
       places hold arbitrary features.
 
     **Numerics** ties go to the lowest index, up to rounding.
 
-    **Cost** O(n d²) for the first feature. The gain of a feature only falls as others are chosen,
-    so that later features are searched among those with the largest last known gains (Minoux 1978):
-    about ten times the first in all, more where nothing is correlated, at worst m times.
+    **Cost** O(n d²) for the first feature. The gain of a feature can only fall as others are
+    chosen, so that later features are searched among the features with the largest last known gains
+    (Minoux 1978). The total cost is about ten times the cost of the first feature; it is higher if
+    no features are correlated, at most m times.
     """
     together = min(_TOGETHER, units.shape[1])
     none = jnp.zeros_like(weights)
@@ -287,7 +294,7 @@ def cover(
         def stale(known):
             bounds, fresh = known
             best = jnp.argmax(bounds)
-            return ~fresh[best] & jnp.isfinite(bounds[best])  # else the loop would not end
+            return ~fresh[best] & jnp.isfinite(bounds[best])  # otherwise the loop would not end
 
         def refresh(known):
             bounds, fresh = known
@@ -311,6 +318,6 @@ def _correlations(units: Float[Array, "n d"], i: Int[Array, "b"]) -> Float[Array
 
 
 def _gains(units, weights, covered, i: Int[Array, "b"]) -> Float[Array, "b"]:
-    """The increase of the coverage by each of some features."""
+    """Return the increase of the coverage if feature i is added, for each given i."""
     more = jnp.maximum(_correlations(units, i) - covered[None], 0)
     return matmul(more, weights)

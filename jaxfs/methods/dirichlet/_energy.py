@@ -1,4 +1,4 @@
-"""Gates trained so that all relevant features are smooth on the graph of the selected ones."""
+"""Train gates so that all relevant features are smooth on the graph of the selected features."""
 
 import dataclasses
 
@@ -39,7 +39,7 @@ _EXPLAINED = 1e-3
 
 
 def fit_energy(task: Task, steps: Steps) -> Chosen:
-    """Explore which features have structure, then choose features on whose graph they are smooth.
+    """Find the relevant features, then choose features on whose graph these are smooth.
 
     The training of the gates starts from a greedy choice by linear regression.
     """
@@ -56,11 +56,11 @@ def _start(task: Task, explored: Explored) -> Int[Array, "m"]:
 
 
 def linear_covering(x, varied, relevance, m: int) -> Int[Array, "m"]:
-    """The greedy choice of the features from which the relevant ones are best regressed.
+    """Choose greedily the features whose linear regression explains the relevant features best.
 
-    With r the residuals on the features chosen so far, feature i lowers Σ_f w_f ‖r_f‖² by
-    r_iᵀ K r_i / ‖r_i‖², where K = Σ_f w_f r_f r_fᵀ. When nothing is left to explain, the remaining
-    features are chosen as if none had been chosen yet.
+    r_f is the residual of feature f after regression on the features chosen so far. Choosing
+    feature i lowers Σ_f w_f ‖r_f‖² by r_iᵀ K r_i / ‖r_i‖², where K = Σ_f w_f r_f r_fᵀ. When all
+    relevant features are explained, the next features are chosen as if none had been chosen yet.
     """
     full = jnp.sum(jnp.square(x), axis=0)
 
@@ -84,14 +84,14 @@ def linear_covering(x, varied, relevance, m: int) -> Int[Array, "m"]:
 
 
 def _weighted(e: Float[Array, "d"], relevance: Float[Array, "d"]) -> Float[Array, ""]:
-    """The mean energy of the relevant features, Σ_f w_f E_f / Σ_f w_f."""
+    """Return the mean energy of the relevant features, Σ_f w_f E_f / Σ_f w_f."""
     return safe_divide(jnp.sum(relevance * e), jnp.sum(relevance))
 
 
 def _choice(task: Task, relevance: Float[Array, "d"], order: Int[Array, "m"]) -> Descent:
-    """Minimise the energy of the relevant features; gates affect it only through the graph.
+    """Minimise the energy of the relevant features, which depends on the gates through the graph.
 
-    A batch and its candidates may be kept for some steps, in which the gates change little.
+    A batch and its candidates may be kept for several steps, in which the gates change little.
     """
     _, x, present, varied, plan = task
 
@@ -121,13 +121,13 @@ def _choice(task: Task, relevance: Float[Array, "d"], order: Int[Array, "m"]) ->
 
 @jax.jit
 def _conclude(task: Task, explored: Explored, order: Array, chosen: Training) -> Chosen:
-    """The gates with the smallest energy after rounding."""
+    """Return the gates whose energy is smallest after rounding the gates to 0 or 1."""
     _, x, present, varied, plan = task
     training, relevance, m = explored.training, explored.relevance, plan.num_features
     judge = larger(plan, x.shape[0])
     batch = draw_batch(stage_keys(task)[0][0], present, judge, x.dtype)
     zero = jnp.zeros(x.shape[1], x.dtype)
-    # The start is one of the candidates, in its own order.
+    # The features from which training started are also a candidate, in the order chosen.
     ranked = zero.at[order].set(jnp.linspace(2, 1, m, dtype=x.dtype))
     logits = jnp.where(varied[None], jnp.concat([chosen.parameters, ranked[None]]), -jnp.inf)
     exactly = dataclasses.replace(judge, exact=True, num_candidates=plan.num_neighbors + 1)

@@ -1,7 +1,8 @@
-"""Unsupervised selection of features with a k-NN graph of the samples, by the Dirichlet energy.
+"""Unsupervised feature selection by the Dirichlet energy on a learned k-NN graph of the samples.
 
-`fit_dirichlet_selector` trains gates that find the features with structure (`_calibration`) and
-chooses by coverage or by the energy (`_energy`), or it trains the paper's network (`_network`).
+`fit_dirichlet_selector` trains gates to find the features with structure. It then selects features
+by their coverage (`_calibration`) or by the energy (`_energy`). Alternatively, it trains the
+paper's network (`_network`).
 """
 
 import dataclasses
@@ -34,7 +35,7 @@ _TEMPERATURE, _NUM_ANCHORS = (1.0, 0.05), 1024
 
 
 class _Checked:
-    """A frozen record that checks its fields, and stores equal values in one form."""
+    """A frozen record that checks its fields and converts them to plain Python values."""
 
     def __post_init__(self):
         for name, value in list(vars(self).items()):
@@ -49,14 +50,15 @@ class _Checked:
 
 @dataclasses.dataclass(frozen=True)
 class Coverage(_Checked):
-    """Objective of `fit_dirichlet_selector`: features to which the relevant ones are correlated.
+    """Objective of `fit_dirichlet_selector`: select features correlated with the relevant ones.
 
     **Arguments**
 
-    - `gamma`: γ ≥ 0 of `soft_knn`. May be traced, and must then be positive. 0 chooses neighbours
-      exactly: their weights are continuous and almost everywhere differentiable.
-    - `batch_size`: number of samples, drawn at random, whose neighbours a step searches; static.
-      The default is at most 256, and fewer for very many features.
+    - `gamma`: γ ≥ 0 of `soft_knn`. May be traced, and must then be positive. With 0, the nearest
+      neighbours are chosen exactly. Their weights are then continuous and almost everywhere
+      differentiable.
+    - `batch_size`: number of random samples whose neighbours a step searches; static. The default
+      is at most 256, and smaller if there are very many features.
 
     Equal records are the same option and have equal hashes.
 
@@ -70,14 +72,17 @@ class Coverage(_Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Energy(_Checked):
-    """Objective of `fit_dirichlet_selector`: features on whose graph the relevant ones are smooth.
+    """Objective of `fit_dirichlet_selector`: make relevant features smooth on the selected graph.
+
+    The graph is the k-NN graph of the samples in the selected features.
 
     **Arguments**
 
     - `gamma`, `batch_size`: as in `Coverage`.
     - `refresh_every`: number of steps for which the samples of a step and their candidates are
-      kept while features are chosen; neighbours are searched among those only. Static. The
-      exploration before does not keep them, because its noise on the gates is too large.
+      kept while features are chosen; static. Neighbours are searched among these candidates only.
+      The exploration that comes first does not keep them, because its noise on the gates is too
+      large.
     """
 
     gamma: Scalar = 0.0
@@ -111,21 +116,23 @@ _FITS = {"coverage": fit_cover, "energy": fit_energy, "network": fit_network}
 class DirichletResult(NamedTuple):
     """The features that `fit_dirichlet_selector` selected, and how it found them.
 
-    - `selector`: the trained `FeatureGates` ("coverage": untrained gates, open for the selected
-      features), or `UniqueFeatureSelector`.
-    - `indices (m,)`: the selected features, distinct, in the order selected ("network": in no
-      order, and distinct if `unique`); −1 for data with NaN, or if too few features vary.
-    - `graph`: the k-NN graph of the samples in those features, `(n, k)`.
-    - `energies (d,)`: energies of all features on that graph; 1 for an independent feature.
-    - `relevance (d,)`: in [0, 1], 0 for a feature no smoother than noise ("network": 1 for features
-      that vary).
+    - `selector`: the trained `FeatureGates` or `UniqueFeatureSelector`. For "coverage" the gates
+      are not trained: they are open for the selected features.
+    - `indices (m,)`: the selected features, distinct, in the order of selection. For "network" they
+      have no order, and are distinct only if `unique`. They are −1 if the data contain NaN or too
+      few features vary.
+    - `graph`: the k-NN graph of the samples in the selected features, `(n, k)`.
+    - `energies (d,)`: energies of all features on this graph; 1 for an independent feature.
+    - `relevance (d,)`: in [0, 1]; 0 for a feature no smoother than noise. For "network" it is 1 for
+      features that vary.
     - `varied (d,)`: false for constant features, which are never selected.
-    - `energy_history (restarts, steps)`: the loss.
-    - `restart_energies (restarts,)`: the mean c_f of the features that each restart explored. For
-      "network" it is the energy of the features that it selected, and for "energy" too, with the
-      features from which training starts as a last entry, `(restarts + 1,)`. The smallest wins.
+    - `energy_history (restarts, steps)`: the loss at each step.
+    - `restart_energies (restarts,)`: for "coverage", the mean c_f of the features that each restart
+      found. For "network" and "energy", the energy of the features that each restart selected;
+      "energy" adds a last entry for the features from which training starts, `(restarts + 1,)`. The
+      restart with the smallest value is used.
     - `failed_at (restarts,)`: the step at which the loss was not finite and the restart stopped; −1
-      if it was always finite.
+      if the loss was always finite.
     """
 
     selector: Any
@@ -157,26 +164,29 @@ def fit_dirichlet_selector(
 ) -> DirichletResult:
     """Select features with structure, without labels, by learning a k-NN graph of the samples.
 
-    Every feature has a gate z_f, m of them are open, and the graph has the distances
-    Σ_f z_f (x_if − x_jf)². Training explores which features have structure. It compares energies
-    with those of Gaussian decoy columns behind the same gates, c_f = log E_f − log E_f(decoy), and
-    minimises Σ_f z_f c_f / m. The relevance w_f in [0, 1] is clip((−c_f − 3σ) / 0.25, 0, 1), where
-    σ is the standard deviation of decoys. It is computed on the graph of the best features
-    explored, with decoys in their places, and on the graph of all features with equal gates; the
-    larger value counts. Then the `objective` selects features:
+    Every feature has a gate z_f, and m gates are open. The distances of the graph are
+    Σ_f z_f (x_if − x_jf)². Training first explores which features have structure. It compares the
+    energy of each feature with the energy of a Gaussian decoy column that has the same gate,
+    c_f = log E_f − log E_f(decoy), and minimises Σ_f z_f c_f / m. The relevance w_f in [0, 1] is
+    clip((−c_f − 3σ) / 0.25, 0, 1), where σ is the standard deviation over decoys. It is computed on
+    two graphs, and the larger value counts: the graph of the best features found, where decoys
+    replace them, and the graph of all features with equal gates. Then the `objective` selects
+    features:
 
-    "coverage": features to which the relevant ones are correlated, by a greedy maximum of
-    Σ_j w_j max_{i selected} |corr_ij|, over at most 1024 random samples. Features that are not
-    relevant count up to 0.001, by clip(−c_f / 3σ, 0, 1), and so come last. Only correlation decides
-    which features belong together; the graph is that of the selected features.
+    "coverage": features that are correlated with the relevant ones. A greedy search maximises
+    Σ_j w_j max_{i selected} |corr_ij| over at most 1024 random samples. Features that are not
+    relevant have weights of at most 0.001, proportional to clip(−c_f / 3σ, 0, 1), and so come last.
+    Only correlation decides which features belong together. The graph returned is the graph of the
+    selected features.
 
     "energy": half of the steps explore. The other half train gates so that all relevant features
-    are smooth on their graph. The loss is Σ_f w_f E_f / Σ_f w_f, differentiated through the graph.
-    Training starts from a greedy choice by linear regression, which is also a candidate.
+    are smooth on the graph of the open gates. The loss is Σ_f w_f E_f / Σ_f w_f, differentiated
+    through the graph. Training starts from a greedy choice by linear regression. This choice is
+    also a candidate for the result.
 
     "network": the paper's `DirichletSelector`, without relevance. A selected feature lowers its own
-    energy, so that training tends to keep the features it selected first, and features that
-    resemble each other have low energies: `benchmarks/papers/dirichlet_toys.py` and
+    energy, so that training tends to keep the features that it selected first. Features that
+    resemble each other also have low energies. `benchmarks/papers/dirichlet_toys.py` and
     `dirichlet_downstream.py` compare the objectives.
 
     **Arguments**
@@ -193,27 +203,29 @@ def fit_dirichlet_selector(
     - `learning_rate`: learning rate of Adam; by default 0.1 for gates, 0.05 for the network.
     - `optimizer`: an Optax optimiser, in place of Adam and its `learning_rate`.
     - `temperature`: temperatures of the gates or softmaxes at the first and the last step
-      (exploration ends at four times the last).
+      (exploration ends at four times the last temperature).
     - `num_restarts`: number of runs with different keys, in one batch.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
-    - `num_candidates`: number of nearest samples among which neighbours are chosen, by a soft
-      choice (γ above 0) or from lists that are kept (`refresh_every` above 1); 32 by default. An
-      exact choice has no such list and refuses the option.
-    - `num_anchors`: number of random samples among which a step searches neighbours (for the
-      network: the random samples of a step search among each other).
+    - `num_candidates`: number of nearest samples from which neighbours are chosen; 32 by default.
+      It applies if the choice is soft (γ above 0) or if candidates are kept for several steps
+      (`refresh_every` above 1). Otherwise passing this option is an error.
+    - `num_anchors`: number of random samples among which a step searches for neighbours. For the
+      network, these samples are also the samples whose neighbours are searched.
 
-    All are static except `key`, `x`, `gamma`, `learning_rate`, `temperature` and `mask`.
+    All arguments are static except `key`, `x`, `gamma`, `learning_rate`, `temperature` and `mask`.
 
     **Returns** `DirichletResult`.
 
-    **Numerics** constant features are never selected. NaN in the samples present gives indices −1
-    and NaN. Duplicate samples are allowed. Padding changes only rounding.
+    **Numerics** constant features are never selected. NaN in a sample that is present makes the
+    indices −1 and the real-valued results NaN. Duplicate samples are allowed. Padding changes
+    results only by rounding errors.
 
-    **Derivatives** none: results are constants.
+    **Derivatives** none: the results are constants for differentiation.
 
-    **Cost** a step of a restart takes O(b · a · d), where b and a are the batch and its anchors.
-    The coverage takes about ten times O(r d²), r ≤ 1024 samples, or the regressions O(m r² d),
-    r ≤ 512; the final graph O(n² m). Memory O(nd), and O(b k d) for each restart.
+    **Cost** a step of a restart takes O(b · a · d), where b is the batch size and a the number of
+    anchors. The coverage takes about ten times O(r d²) with r ≤ 1024 samples. The regressions of
+    "energy" take O(m r² d) with r ≤ 512. The final graph takes O(n² m). Memory is O(nd), plus
+    O(b k d) for each restart.
 
     **Reference** *Dirichlet energy and k-NN by optimal transport* (Algorithm 1, eqs. 3–14). Gates,
     decoys and coverage are not in the paper.
@@ -258,7 +270,7 @@ def training_plan(
     num_candidates=None,
     num_anchors=_NUM_ANCHORS,
 ) -> tuple[Array, Array, TrainingPlan]:
-    """Check the arguments of a fit; return the samples, which are present, and the options."""
+    """Check the arguments of a fit; return the samples, the mask as booleans, and the options."""
     x = _checks.real(x, "x", ndim=2)
     n, d = x.shape
     if n < 3 or d < 1:
@@ -322,7 +334,7 @@ def _fit(key, x, present, plan: TrainingPlan) -> DirichletResult:
 
 
 def fit_in_steps(key, x, present, plan: TrainingPlan, steps: Steps) -> DirichletResult:
-    """The fit, with training run by `steps`; every part between is compiled separately."""
+    """Fit with training run by `steps`; every part before and after is compiled separately."""
     task, known = _prepared(key, x, present, plan)
     return _finished(task, known, _FITS[plan.objective](task, steps))
 

@@ -1,8 +1,8 @@
 """The network of the paper on Dirichlet energy, as Equinox modules, and its training.
 
-m softmaxes f_j choose m features, and a Cholesky step makes them distinct. A soft k-NN graph s_ij
-of the samples is built in these features. Training minimises their energy on this graph,
-tr(X̂ᵀ L_S X̂) = ½ Σ s_ij e_ij, where
+m softmaxes f_j choose m features, and a Cholesky step makes these features distinct. They define a
+soft k-NN graph of the samples with weights s_ij and squared distances e_ij. Training minimises the
+energy of the chosen features on this graph, tr(X̂ᵀ L_S X̂) = ½ Σ s_ij e_ij, where
 
     F = [softmax((log w_j + g_j) / T)],   L Lᵀ = FᵀF + ε I,   F̂ = F L⁻ᵀ,   X̂ = X F̂.
 """
@@ -28,7 +28,7 @@ from jaxfs.methods.dirichlet._training import Chosen, Descent, Steps, Task, Trai
 from jaxfs.transport import soft_knn, soft_weights
 
 _EPSILON = 1e-3
-#: Maximum number of differences of samples in memory.
+#: Maximum number of coordinate differences between samples in memory.
 _AT_ONCE = 2**23
 
 
@@ -36,8 +36,9 @@ class UniqueFeatureSelector(eqx.Module):
     """m soft choices of one feature each, made distinct by orthogonality (section 3.1).
 
     `logits (d, m)` are the unconstrained log W of eq. 4. A call with a temperature T returns F̂
-    `(d, m)`; a key adds Gumbel noise. `unique=False` omits the Cholesky step and its `epsilon`, as
-    in the paper's ablation: the same feature can then be chosen twice.
+    `(d, m)`. If a key is given, Gumbel noise is added to the logits. `unique=False` omits the
+    Cholesky step and its `epsilon`, as in the paper's ablation. The same feature can then be chosen
+    twice.
 
     The paper adds ε I. Here ε is relative to the mean diagonal entry of FᵀF, which decreases as T
     grows.
@@ -50,7 +51,7 @@ class UniqueFeatureSelector(eqx.Module):
     def __check_init__(self):
         _checks.flag(self.unique, "unique")
         if type(self.epsilon) is not float or not 0 < self.epsilon < math.inf:
-            # Static: an array is not hashable, and NaN would compile again in every call.
+            # The field is static: an array is not hashable, and NaN would recompile in every call.
             raise _checks.fail("epsilon", "a positive float", repr(self.epsilon))
         if not self.unique and self.epsilon != _EPSILON:
             raise _checks.fail("epsilon", f"the default {_EPSILON} if unique=False", self.epsilon)
@@ -62,7 +63,7 @@ class UniqueFeatureSelector(eqx.Module):
     def project(
         self, x: ArrayLike, temperature: Scalar, *, key: Array | None = None
     ) -> Float[Array, "n m"]:
-        """X F̂, computed as (X F) L⁻ᵀ: cheaper if there are fewer samples than features."""
+        """Return X F̂, computed as (X F) L⁻ᵀ, which is cheaper if n < d."""
         f = self._softmaxes(temperature, key)
         chosen = matmul(_checks.real(x, "x", ndim=2), f)
         return divided_by_root(chosen, f, self.epsilon) if self.unique else chosen
@@ -74,7 +75,7 @@ class UniqueFeatureSelector(eqx.Module):
         return jax.nn.softmax(logits / temperature, axis=0)
 
     def indices(self) -> Int[Array, "m"]:
-        """The chosen features; if `unique`, the assignment with the largest total logit."""
+        """Return the chosen features; if `unique`, by the assignment with the largest logit sum."""
         if not self.unique:
             return jnp.argmax(self.logits, axis=0).astype(jnp.int32)
         costs = -self.logits.astype(jnp.result_type(float))  # the only dtype that Optax accepts
@@ -85,7 +86,7 @@ class UniqueFeatureSelector(eqx.Module):
 def divided_by_root(
     a: Float[Array, "r m"], f: Float[Array, "d m"], epsilon: float
 ) -> Float[Array, "r m"]:
-    """A L⁻ᵀ, where L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1, in the form of section S2)."""
+    """Return A L⁻ᵀ, where L Lᵀ = FᵀF + ε · mean diag(FᵀF) · I (Algorithm 1, as in section S2)."""
     g = gram(f)
     ridge = epsilon * jnp.trace(g) / g.shape[0]
     root = cholesky(g + ridge * jnp.eye(g.shape[0], dtype=f.dtype))
@@ -93,7 +94,7 @@ def divided_by_root(
 
 
 class KNNGraph(NamedTuple):
-    """Neighbours of every sample, −1 where there is none, and their weights; rows sum to 1."""
+    """Neighbours of every sample, padded by −1, and their weights; rows of weights sum to 1."""
 
     indices: Int[Array, "n c"]
     weights: Float[Array, "n c"]
@@ -103,8 +104,9 @@ class KNNGraphLearner(eqx.Module):
     """A k-NN graph whose weights are differentiable in the samples (section 3.2).
 
     A call with samples `(n, m)` returns a `KNNGraph` on their `num_candidates` nearest neighbours.
-    With γ = 0 the k nearest are chosen exactly, and the derivative is that of eq. 9 with fixed
-    neighbours. To skip the search, pass `candidates`, the lists to choose from.
+    With γ = 0 the k nearest neighbours are chosen exactly, and the derivative is the derivative of
+    eq. 9 with fixed neighbours. To skip the search, pass `candidates`: for each sample, the samples
+    from which its neighbours are chosen.
     """
 
     num_neighbors: int = eqx.field(static=True, default=5)
@@ -126,12 +128,12 @@ class KNNGraphLearner(eqx.Module):
         return KNNGraph(indices, self.weights(e))
 
     def candidates(self, x: Float[Array, "n m"], mask: ArrayLike | None = None) -> Array:
-        """The `num_candidates` nearest neighbours of every sample, as constants."""
+        """Return the `num_candidates` nearest neighbours of every sample, without derivatives."""
         number = min(self.num_candidates, x.shape[0] - 1)
         return nearest_neighbors(lax.stop_gradient(x), number, mask=mask).indices
 
     def distances(self, x, *, candidates=None, mask=None) -> tuple[Array, Array]:
-        """Candidates and their squared distances, ascending; infinite where there is none."""
+        """Return candidates and squared distances in ascending order; missing ones are infinite."""
         x, known = _cleared(x, mask)
         if candidates is None:
             candidates = self.candidates(x, mask)
@@ -146,18 +148,18 @@ class KNNGraphLearner(eqx.Module):
         return ordered(candidates), ordered(e)
 
     def weights(self, e: Float[Array, "n c"]) -> Float[Array, "n c"]:
-        """Weights of candidates with squared distances e in ascending order."""
+        """Return the weights of candidates whose squared distances e are in ascending order."""
         k = self.num_neighbors
         if not _checks.is_traced(self.gamma) and float(self.gamma) == 0:
             s = adaptive_weights(e[:, : k + 1])
             return jnp.pad(s, ((0, 0), (0, e.shape[1] - k)))
-        found = ~jnp.isposinf(e)  # NaN makes its row NaN
+        found = ~jnp.isposinf(e)  # a NaN distance makes its row NaN
         e = jnp.where(found, e, jnp.zeros_like(e))
         return soft_weights(e, soft_knn(e, k, gamma=self.gamma, mask=found))
 
 
 def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Float[Array, "n c"]:
-    """Squared distances to the candidates, in blocks of rows of at most `_AT_ONCE` numbers."""
+    """Return squared distances to the candidates, in blocks of at most `_AT_ONCE` differences."""
 
     @jax.checkpoint  # recompute the differences for the derivative
     def one(row):
@@ -172,7 +174,7 @@ def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Floa
 
 
 def _cleared(x: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:
-    """Samples with padding set to 0, and whether all samples present are finite."""
+    """Return samples with padding set to 0, and whether all present samples are finite."""
     x = _checks.real(x, "x", ndim=2)
     x = jnp.where(presence(mask, x.shape[0])[:, None], x, jnp.zeros_like(x))
     known = jnp.all(jnp.isfinite(x))
@@ -194,9 +196,9 @@ class DirichletSelector(eqx.Module):
         candidates: Int[Array, "n c"] | None = None,
         mask: ArrayLike | None = None,
     ) -> Float[Array, ""]:
-        """The energy ½ Σ s_ij e_ij / (n m), with the squared distances e of X̂ = X F̂.
+        """Return the energy ½ Σ s_ij e_ij / (n m), with the squared distances e of X̂ = X F̂.
 
-        It is 1 for features that are independent of the graph.
+        The energy is 1 for features that are independent of the graph.
         """
         x, known = _cleared(x, mask)
         chosen = self.selector.project(x, temperature, key=key)
@@ -217,16 +219,16 @@ def fit_network(task: Task, steps: Steps) -> Chosen:
 
 
 def _keys(task: Task) -> tuple[Array, Array, Array]:
-    """A key for the final evaluation, and two for every restart."""
+    """Return a key for the final evaluation, and two keys for every restart."""
     keys = jax.random.split(task.key, task.plan.num_restarts + 1)
     restarts = jax.vmap(jax.random.split)(keys[1:])
     return keys[0], restarts[:, 0], restarts[:, 1]
 
 
 def _descent(task: Task) -> Descent:
-    """The loss to minimise: the energy of a random part of the samples.
+    """Return the loss to minimise: the energy on a random subset of the samples.
 
-    The part, with its candidates, may be kept for several steps.
+    The subset and its candidates may be kept for several steps.
     """
     _, x, present, varied, plan = task
     gamma = 0.0 if plan.exact else plan.gamma

@@ -1,9 +1,9 @@
 """Energies of features on the graph of gated features, and the loop that trains the gates.
 
-Features x_f of mean 0 and variance 1 have gates z_f in [0, 1]. The graph has the distances
-e_ij = Σ_f z_f (x_if − x_jf)² and the weights s_ij of `graphs.adaptive_weights`, or their soft form.
-A feature's energy is E_f = ½ Σ_ij s_ij (x_if − x_jf)² / n. It is 1 (up to n / (n − 1)) for a
-feature that is independent of the graph.
+Each feature x_f has mean 0, variance 1 and a gate z_f in [0, 1]. The graph has the distances
+e_ij = Σ_f z_f (x_if − x_jf)² and the weights s_ij of `graphs.adaptive_weights`, or the soft weights
+of `transport.soft_weights`. The energy of a feature is E_f = ½ Σ_ij s_ij (x_if − x_jf)² / n. For a
+feature that is independent of the graph, E_f is 1 (up to a factor n / (n − 1)).
 """
 
 import functools
@@ -49,13 +49,13 @@ class TrainingPlan(eqx.Module):
         return self.optimizer or optax.adam(self.learning_rate)
 
     def temperature(self, progress: Float[Array, ""], last_factor: float = 1.0) -> Array:
-        """Geometric interpolation from the first to `last_factor` times the last temperature."""
+        """Interpolate geometrically from the first to `last_factor` times the last temperature."""
         ratio = last_factor * self.last_temperature / self.first_temperature
         return self.first_temperature * ratio**progress
 
 
 class FeatureGates(eqx.Module):
-    """One gate for each feature, of which m are open: gates(s) = σ((s − τ) / T) with sum m."""
+    """A gate in [0, 1] for each feature, with sum m: gates(s) = σ((s − τ) / T) for logits s."""
 
     logits: Float[Array, "d"]
     num_features: int = eqx.field(static=True)
@@ -70,12 +70,12 @@ class FeatureGates(eqx.Module):
         return gates(logits, self.num_features, temperature, jnp.isfinite(logits))
 
     def indices(self) -> Int[Array, "m"]:
-        """The features with open gates, the widest first."""
+        """Return the m features with the largest logits, largest first."""
         return lax.top_k(self.logits, self.num_features)[1].astype(jnp.int32)
 
 
 class Task(NamedTuple):
-    """The data of one fit: standardised samples, which are present and which features vary."""
+    """The data of one fit: standardised samples, masks of present samples and varying features."""
 
     key: Array
     x: Float[Array, "n d"]
@@ -85,7 +85,7 @@ class Task(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Logits of the best restart, relevance of every feature, and the training of all restarts."""
+    """Logits of the best restart, relevance of every feature, and the history of all restarts."""
 
     logits: Float[Array, "d *m"]
     relevance: Float[Array, "d"]
@@ -98,7 +98,7 @@ class Chosen(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Samples whose neighbours are searched (rows) and samples among which (anchors)."""
+    """Rows, the samples whose neighbours are searched, and anchors, the possible neighbours."""
 
     rows: Int[Array, "b"]
     anchors: Int[Array, "a"]
@@ -107,11 +107,11 @@ class Batch(NamedTuple):
 
 
 def draw(key, present: Bool[Array, "n"], size: int, dtype) -> tuple[Array, Array]:
-    """`size` samples without replacement, those present first, and which of them are present."""
+    """Draw `size` samples without replacement, present ones first; return which are present."""
     if size >= present.size:
         chosen = jnp.arange(present.size, dtype=jnp.int32)
     else:
-        # Random numbers are indexed by the place among those present: padding changes none.
+        # Random numbers are indexed by rank among the present samples: padding changes none.
         place = jnp.maximum(jnp.cumsum(present) - 1, 0)
         lots = jnp.where(present, jax.random.uniform(key, present.shape, dtype)[place], 2)
         chosen = lax.top_k(-lots, size)[1]
@@ -128,7 +128,7 @@ def draw_batch(key, present: Bool[Array, "n"], plan: TrainingPlan, dtype) -> Bat
 def energies(
     x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, plan: TrainingPlan
 ) -> Float[Array, "d"]:
-    """E_f of every feature on the graph of a batch with gates z."""
+    """Return E_f of every feature on the graph of a batch with gates z."""
     number = plan.num_neighbors + 1 if plan.exact else plan.num_candidates
     return energies_among(x, z, batch, candidates(x, z, batch, number), plan)
 
@@ -136,16 +136,16 @@ def energies(
 def candidates(
     x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch, number: int
 ) -> Int[Array, "b c"]:
-    """The anchors nearest to each row by gated distance, nearest first; −1 where too few."""
+    """Return the anchors nearest to each row by gated distance, nearest first, padded by −1."""
     a, b, z = lax.stop_gradient((x[batch.rows], x[batch.anchors], z))
     norms = jnp.sum(jnp.square(b) * z[None], axis=1)
-    distances = norms[None] - 2 * matmul(a * z[None], b.T)  # up to a constant of the row
+    distances = norms[None] - 2 * matmul(a * z[None], b.T)  # up to a constant in each row
     others = batch.in_anchors[None] & (batch.rows[:, None] != batch.anchors[None])
     return _nearest(jnp.where(others, distances, jnp.inf), min(number, batch.anchors.size - 1))
 
 
 def _nearest(distances: Float[Array, "r a"], m: int) -> Int[Array, "r m"]:
-    """The m smallest of each row; −1 where there are fewer."""
+    """Return the indices of the m smallest numbers of each row; −1 if there are fewer."""
     return jax.vmap(lambda row: smallest(row, m)[1])(distances)
 
 
@@ -156,10 +156,10 @@ def energies_among(
     near: Int[Array, "b c"],
     plan: TrainingPlan,
 ) -> Float[Array, "d"]:
-    """E_f on the graph in which each row chooses its neighbours among given candidates.
+    """Return E_f on the graph in which each row chooses its neighbours among given candidates.
 
     Derivatives in z go through the weights of the graph. The lists of candidates are constants.
-    This loses nothing, since a weight is 0 where its neighbour leaves the list.
+    The derivative is still exact, because the weight of a neighbour is 0 when it leaves the list.
     """
     a, b = x[batch.rows], x[batch.anchors]
     if plan.exact and near.shape[1] > plan.num_neighbors + 1:
@@ -170,7 +170,7 @@ def energies_among(
     gaps = jnp.square(a[:, None] - b[near])
     e = jnp.einsum("rcd,d->rc", gaps, z, precision=lax.Precision.HIGHEST)
     if plan.exact:
-        # The candidates were ranked by distances with other rounding errors.
+        # The candidates were ranked by distances with different rounding errors.
         s = adaptive_weights(lax.cummax(jnp.where(found, e, jnp.inf), axis=1))
     else:
         s = soft_weights(e, soft_knn(e, plan.num_neighbors, gamma=plan.gamma, mask=found))
@@ -184,10 +184,10 @@ def energies_among(
 
 
 class Descent(NamedTuple):
-    """A loss to minimise by gradient descent, from several starts with a key each.
+    """A loss to minimise by gradient descent, from several starting points, each with a key.
 
     The loss is `loss(parameters, kept, key, progress)`, with progress from 0 to 1. If `every` is
-    above 1, `look(parameters, key, progress)` computes `kept` once in `every` steps. Otherwise,
+    above 1, `look(parameters, key, progress)` recomputes `kept` every `every` steps. Otherwise,
     `kept` is None.
     """
 
@@ -203,8 +203,8 @@ class Descent(NamedTuple):
 class Training(NamedTuple):
     """The state of every restart.
 
-    `history` is the loss of every step so far. `failed_at` is the step at which the loss, its
-    gradient or the new parameters were not finite, where training stopped; −1 if there was none.
+    `history` is the loss of every step so far. Training stops at the first step at which the
+    loss, its gradient or the new parameters are not finite. `failed_at` is this step, or −1.
     """
 
     parameters: Float[Array, "restarts *shape"]
@@ -214,7 +214,7 @@ class Training(NamedTuple):
     kept: Any = None
 
 
-#: Runs `advance(training, first, last)` over all steps: at once, or in parts to report progress.
+#: Function that runs `advance(training, first, last)` over all steps, in one or several calls.
 Steps: TypeAlias = Callable[[Callable[[Training, Any, Any], Training], Training], Training]
 
 
@@ -234,7 +234,7 @@ def begin(descent_of: Callable[..., Descent], data: tuple[Any, ...]) -> Training
 
     def one(parameters):
         kept = None
-        if descent.look is not None and descent.every > 1:  # the first step fills it
+        if descent.look is not None and descent.every > 1:  # the first step computes `kept`
             zero = jnp.zeros((), dtype)
             shapes = jax.eval_shape(descent.look, parameters, jax.random.key(0), zero)
             kept = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
@@ -248,7 +248,7 @@ def begin(descent_of: Callable[..., Descent], data: tuple[Any, ...]) -> Training
 def advance(
     descent_of: Callable[..., Descent], data: tuple[Any, ...], training: Training, first, last
 ) -> Training:
-    """Train from step `first` to the one before `last`."""
+    """Run the training steps `first` … `last` − 1."""
     descent = descent_of(*data)
     num_steps, dtype = descent.num_steps, training.history.dtype
     differentiate = jax.value_and_grad(descent.loss)
@@ -261,7 +261,7 @@ def advance(
             look = functools.partial(descent.look, parameters, own, progress)
             kept = lax.cond(i % descent.every == 0, look, lambda: kept)
         value, gradient = differentiate(parameters, kept, own, progress)
-        with jax.numpy_dtype_promotion("standard"):  # Optax's Adam needs it
+        with jax.numpy_dtype_promotion("standard"):  # required by Optax's Adam
             updates, after = descent.optimizer.update(gradient, moments, parameters)
             moved = optax.apply_updates(parameters, updates)
         everything = value + optax.tree.sum(gradient) + optax.tree.sum(moved)

@@ -1,9 +1,10 @@
-"""SSFS: unsupervised scores from the eigenvectors of a graph that models predict stably.
+"""SSFS: unsupervised feature scores from graph eigenvectors that models predict stably.
 
-The eigenvectors v_i of the graph's Laplacian become pseudo-labels y_i of the samples, with two
-groups each. Algorithm 1 keeps k of d eigenvectors: those for which a model, fitted on parts of the
-samples, gives the features the most stable scores s_m(h_i). Algorithm 2 then fits models on all
-samples, and a feature's score is the best that it gets from any of them:
+Each eigenvector v_i of the graph's Laplacian divides the samples into two groups, which become the
+pseudo-labels y_i. Algorithm 1 fits models to each y_i on random parts of the samples. It keeps the
+k of d eigenvectors whose models give the features the most stable scores s_m(h_i). Algorithm 2 fits
+one model for each kept eigenvector on all samples. The score of a feature is its largest score in
+these models:
 
     Ŝ_i = Σ_m Var_b s_m(h_ib),    score(m) = max_{i kept} s_m(f_i).
 """
@@ -35,13 +36,13 @@ _CHUNK = 256
 
 @dataclasses.dataclass(frozen=True)
 class Stable:
-    """Selection of `ssfs`: eigenvectors for which models of resamples score features stably.
+    """Option of `ssfs`: keep the eigenvectors whose models score features stably over resamples.
 
     This is the paper's criterion, Ŝ_i = Σ_m Var_b s_m(h_ib).
 
     **Arguments**
 
-    - `model`: "logistic", "ridge", or a model with its settings, as
+    - `model`: "logistic", "ridge", or a model with its settings, such as
       `surrogates.models.Ridge(alpha=2)`. The default is logistic for binary pseudo-labels and ridge
       for continuous ones.
     - `num_resamples`: B ≥ 2, the number of resamples; static.
@@ -71,19 +72,19 @@ class Stable:
 
 @dataclasses.dataclass(frozen=True)
 class Predictable:
-    """Selection of `ssfs`: eigenvectors whose labels a sample's neighbours predict.
+    """Option of `ssfs`: keep the eigenvectors whose labels neighbouring samples predict well.
 
-    The criterion is 1 − the balanced accuracy of a vote of the 5 nearest neighbours of each sample
-    on its binary label.
+    The 5 nearest neighbours of each sample vote on its binary label. The criterion is 1 − the
+    balanced accuracy of this vote.
     """
 
 
 @dataclasses.dataclass(frozen=True)
 class Leading:
-    """Selection of `ssfs`: the eigenvectors with the smallest eigenvalues."""
+    """Option of `ssfs`: keep the eigenvectors with the smallest eigenvalues."""
 
 
-#: The selections by name.
+#: The options for `selection`, by name.
 SELECTIONS = {"stability": Stable, "predictability": Predictable, "leading": Leading}
 
 
@@ -103,62 +104,65 @@ def ssfs(
 ) -> _steps.SSFSResult:
     """Score features without labels by spectral self-supervised feature selection.
 
-    The paper's method is `selection="stability", scoring="boosting", ranking="score"`. The defaults
-    found features with better clusters on the data sets of `benchmarks/papers/ssfs_clustering.py`;
-    these data sets were also used to choose the defaults.
+    The paper's method is `selection="stability", scoring="boosting", ranking="score"`. On the
+    data sets of `benchmarks/papers/ssfs_clustering.py`, features selected with the defaults gave
+    better clusters. These data sets were also used to choose the defaults.
 
     **Arguments**
 
     - `key`: a key of `jax.random`, for the resamples of `Stable`. Nothing else is random.
     - `x`: `(n, p)`, n ≥ 4.
-    - `num_pseudo_labels`: k, the number of eigenvectors to keep: one less than the number of
-      clusters that you expect. The trivial eigenvector is left out, and c − 1 others separate c
-      clusters; one more is noise where clusters are clear. The paper's experiments keep c
-      (appendix F.3).
+    - `num_pseudo_labels`: k, the number of eigenvectors to keep. Pass one less than the number of
+      clusters that you expect: the trivial eigenvector is left out, and c − 1 others separate c
+      clusters. If the clusters are clear, one more eigenvector is noise. The paper's experiments
+      keep c eigenvectors (appendix F.3).
     - `num_eigenvectors`: d, the number of eigenvectors to choose from, at most n − 1. The default
-      is 2k, or as many as there are.
+      is 2k, or all of them if there are fewer.
     - `standardize`: whether to scale the features to mean 0 and variance 1 first.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
-    - `num_neighbors`: the graph's affinities are exp(−‖x_i − x_j‖² / σ_i σ_j), where σ_i is the
-      distance from sample i to its neighbour of this number, not counting the sample itself.
-    - `pseudo_labels`: "binary", eigenvectors cut in two groups by 2-medoids, or "continuous". The
-      option decides what models are fitted to and what is returned. Neighbours always vote for
-      binary labels, and features are always correlated with eigenvectors.
+    - `num_neighbors`: q in the graph's affinities exp(−‖x_i − x_j‖² / σ_i σ_j), where σ_i is the
+      distance from sample i to its q-th nearest neighbour, not counting the sample itself.
+    - `pseudo_labels`: "binary" divides the samples by each eigenvector into two groups, by
+      2-medoids; "continuous" uses the eigenvectors themselves. Models are fitted to these labels,
+      and the result contains them. The option does not affect "predictability", which always uses
+      binary labels, or "correlation", which always uses the eigenvectors.
     - `selection`: the criterion for keeping eigenvectors. "stability": the paper's Ŝ, or
-      `Stable(…)` with its options. "predictability" or `Predictable()`: 1 − the balanced accuracy
-      of a vote of the 5 nearest neighbours of each sample on its binary label. "leading" or
-      `Leading()`: the eigenvalues.
+      `Stable(…)` with its options. "predictability" or `Predictable()`: the 5 nearest neighbours of
+      each sample vote on its binary label, and the criterion is 1 − the balanced accuracy of this
+      vote. "leading" or `Leading()`: the eigenvalues.
     - `scoring`: the model that scores features. "boosting" (the paper's), "logistic" or "ridge", or
-      a model with its settings, as `surrogates.models.Logistic(c=0.1)`. "correlation": score(m) is
-      the sum over kept eigenvectors of the squared correlation with feature m.
+      a model with its settings, such as `surrogates.models.Logistic(c=0.1)`. "correlation":
+      score(m) is the sum over kept eigenvectors of the squared correlation with feature m.
     - `ranking`: "score" returns the scores unchanged. "diverse" selects features sequentially by
-      s_m (1 − max corr² with those selected + 0.001), and this number is the score. After the
-      first 2048 features, all others are compared with those 2048.
+      s_m (1 − max corr² with the features already selected + 0.001), and this number is the score.
+      After 2048 features are selected, every other feature is compared with those 2048 only.
 
-    All are static except `key`, `x`, `mask`, `fraction` and numbers in the settings of models.
+    All arguments are static except `key`, `x`, `mask`, `fraction` and numbers in the settings of
+    models.
 
     **Returns** `SSFSResult`.
 
-    **Numerics** features that no tree uses would all score 0. They are ordered by the sum of
-    squared correlations with the kept eigenvectors, scaled to lie below the smallest score of the
-    other features. A constant feature scores 0. A resample in which a label has only one value has
-    no model and does not count; labels with fewer than two models come last. Duplicate samples are
-    allowed (see `kernels.self_tuning_affinity`). Eigenvalues that differ by less than 1.5e-8, or
-    1.5e-5 in float32, count as equal, as on a graph with several components. The basis of their
-    eigenspace consists of the principal axes of the features in it, the axis that explains most
-    first, so that the order of the samples does not matter (except for the draws of "stability").
-    NaN in any sample that is present makes all results NaN, and binary labels and `selected` −1.
-    A traced mask that leaves too few samples does the same.
+    **Numerics** features that no tree uses would all score 0. They are instead ordered by the sum
+    of their squared correlations with the kept eigenvectors, scaled to lie below the smallest score
+    of the other features. A constant feature scores 0. A resample in which a label has only one
+    value has no model and does not count. Eigenvectors whose labels have fewer than two models come
+    last. Duplicate samples are allowed (see `kernels.self_tuning_affinity`). Eigenvalues that
+    differ by less than 1.5e-8, or 1.5e-5 in float32, count as equal, as on a graph with several
+    components. The basis of their eigenspace consists of the principal axes of the features
+    projected onto it, in descending order of explained variance. The order of the samples therefore
+    does not matter (except for the random resamples of "stability"). NaN in any sample that is
+    present makes all results NaN, except binary labels and `selected`, which become −1. A traced
+    mask that leaves too few samples has the same effect.
 
-    **Derivatives** none: results are constants.
+    **Derivatives** none: the results are constants for differentiation.
 
     **Cost** O(n² p + n³) for the graph. Beyond 8192 samples the affinities are not stored but
-    recomputed in some dozens of products of O(n² p), with memory for some rows. "diverse" takes
-    O(np) for each of the 2048 features; for the models see `surrogates`.
+    recomputed in a few dozen products of O(n² p), with memory for only some rows. "diverse" takes
+    O(np) for each of the first 2048 features. For the cost of the models see `surrogates`.
 
     **Reference** Segal, Lindenbaum and Jaffe, *Spectral self-supervised feature selection*, 2024,
-    Algorithms 1 and 2. "leading", "logistic" scoring and "continuous" are its ablations (section
-    5.2); "predictability", "correlation" and "diverse" are not in the paper.
+    Algorithms 1 and 2. "leading", "logistic" scoring and "continuous" are ablations in the paper
+    (section 5.2); "predictability", "correlation" and "diverse" are not in the paper.
 
     >>> import jax, jax.numpy as jnp
     >>> noise = jax.random.normal(jax.random.key(0), (40, 4))
@@ -196,7 +200,7 @@ def ssfs_plan(
     scoring,
     ranking,
 ) -> tuple[Array, Array, _steps.SSFSPlan]:
-    """Check the arguments of `ssfs`; return the samples, which are present, and the options."""
+    """Check the arguments of `ssfs`; return the samples, the mask as booleans, and the options."""
     x = _checks.real(x, "x", ndim=2)
     n, p = x.shape
     if n < 4 or p < 1:

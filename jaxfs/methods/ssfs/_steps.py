@@ -1,6 +1,6 @@
 """The steps of SSFS: Algorithms 1 and 2 of the paper.
 
-Each step is compiled separately where a caller runs it alone, to report progress between steps.
+A caller that reports progress runs the steps one at a time; each step is then compiled separately.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from jaxfs.surrogates.models import Correlation, ScoringModel
 
 #: Number of neighbours that vote on the label of a sample.
 _VOTERS = 5
-#: Number of features ranked sequentially; all others are ranked at once.
+#: Maximum number of features ranked sequentially; all others are ranked at once.
 _DIVERSE = 2048
 #: Fraction of its score that a duplicate of a selected feature keeps.
 _DUPLICATE = 0.001
@@ -30,11 +30,12 @@ _DUPLICATE = 0.001
 class SSFSResult(NamedTuple):
     """Scores of `ssfs`, and the k of d eigenvectors from which they come.
 
-    `scores (p,)`. `eigenvalues (d,)`, `eigenvectors (n, d)`: those of the Laplacian, without the
-    trivial one. `pseudo_labels (n, d)`: the group, 0 or 1, of each sample by each eigenvector (with
-    continuous labels: the eigenvectors); rows of padding are 0. `criterion (d,)`: the criterion by
-    which eigenvectors were selected, smaller is better. `selected (k,)`: the eigenvectors kept,
-    best first. `scores_per_eigenvector (k, p)`: the output of the scoring model for each of them.
+    `scores (p,)`: the scores of the features. `eigenvalues (d,)`, `eigenvectors (n, d)`: the
+    spectrum of the Laplacian, without the trivial eigenvector. `pseudo_labels (n, d)`: the group, 0
+    or 1, in which each eigenvector puts each sample (continuous labels: the eigenvectors); rows of
+    padding are 0. `criterion (d,)`: the criterion by which eigenvectors were selected, smaller is
+    better. `selected (k,)`: indices of the kept eigenvectors, best first. `scores_per_eigenvector
+    (k, p)`: the scores of the features from the scoring model of each kept eigenvector.
     """
 
     scores: Float[Array, "p"]
@@ -58,7 +59,7 @@ class SSFSPlan(eqx.Module):
     diverse: bool = eqx.field(static=True)
     score: ScoringModel
     models: Static = eqx.field(static=True)  # the classes of both models: see `Static`
-    choose: Any = None  # the `SelectionModel` of resamples, if any
+    choose: Any = None  # the `SelectionModel` fitted on resamples, if any
     fraction: Any = None
     num_resamples: int = eqx.field(static=True, default=0)
     chunk_size: int = eqx.field(static=True, default=0)
@@ -71,9 +72,9 @@ class Spectrum(NamedTuple):
     present: Bool[Array, "n"]
     values: Float[Array, "d"]
     vectors: Float[Array, "n d"]
-    halves: Bool[Array, "n d"]  # the eigenvectors cut in two
+    halves: Bool[Array, "n d"]  # the two groups of each eigenvector
     labels: Float[Array, "n d"]  # the targets of the models
-    known: Bool[Array, ""]  # false if there is NaN or too few samples
+    known: Bool[Array, ""]  # false if the samples contain NaN or are too few
 
 
 @jax.jit
@@ -105,30 +106,34 @@ def analysed(x, present, plan: SSFSPlan) -> Spectrum:
 
 
 def _cut_in_two(v: Float[Array, "n"], present: Bool[Array, "n"]) -> Bool[Array, "n"]:
-    """2-medoids of half of the digits, so that entries equal by symmetry stay together."""
+    """Divide the entries by 2-medoids, rounded to half of their digits.
+
+    Entries that are equal by symmetry differ by rounding errors; they stay in the same group.
+    """
     step = jnp.max(jnp.abs(v)) * eps(v.dtype) ** 0.5
     return two_medoids(jnp.round(safe_divide(v, jnp.broadcast_to(step, v.shape))), present)
 
 
 def two_medoids(v: Float[Array, "n"], present: Bool[Array, "n"]) -> Bool[Array, "n"]:
-    """Exact 2-medoids of numbers: which of them are in the upper of the two groups.
+    """Return which numbers are in the upper of the two groups of an exact 2-medoids clustering.
 
-    The groups minimise Σ |v_i − medoid|. On a line they are separated by a gap, and a group's
-    medoid is its median: all n − 1 gaps are tried, by prefix sums of the sorted numbers. Equal
-    numbers stay together. The lowest of equally good gaps is taken. Where all numbers are equal,
-    all are in the lower group. Numbers not present are ignored. NaN gives all false.
+    The groups minimise Σ |v_i − medoid|. Two groups on a line are separated by a gap, and
+    the medoid of a group is its median. All n − 1 gaps are tried, by prefix sums of the sorted
+    numbers. Equal numbers stay in the same group. Among equally good gaps the lowest is taken. If
+    all numbers are equal, all are in the lower group. Numbers that are not present are ignored. NaN
+    gives all false.
     """
     n = v.shape[0]
     order = jnp.argsort(jnp.where(present, v, jnp.inf))
     there = jnp.sum(present)
     index = jnp.arange(n, dtype=there.dtype)
-    # Relative to the middle, so that a common offset does not cost digits.
+    # Numbers relative to the median, so that a common offset does not cost digits.
     s = jnp.where(index < there, v[order], 0)
     s = jnp.where(index < there, s - s[there // 2], 0)
     prefix = jnp.append(jnp.zeros(1, s.dtype), jnp.cumsum(s))
 
     def cost(start, end):
-        """Σ |s_i − median| over the sorted numbers start … end − 1."""
+        """Return Σ |s_i − median| over the sorted numbers start … end − 1."""
         middle = (start + end - 1) // 2
         below = s[middle] * (middle - start).astype(s.dtype) - (prefix[middle] - prefix[start])
         above = prefix[end] - prefix[middle] - s[middle] * (end - middle).astype(s.dtype)
@@ -153,14 +158,14 @@ def resamples(key, present, plan: SSFSPlan) -> Bool[Array, "b n"]:
 
 @jax.jit
 def resampled_scores(spectrum: Spectrum, masks, plan: SSFSPlan) -> ResampledScores:
-    """Lines 3 to 16: the scores of models fitted on resamples."""
+    """Return the moments of the scores from models fitted on resamples (lines 3 to 16)."""
     s = spectrum
     return plan.choose.resampled(s.x, s.labels, masks, s.present, plan.chunk_size)
 
 
 @jax.jit
 def criterion(spectrum: Spectrum, plan: SSFSPlan) -> Float[Array, "d"]:
-    """The criteria that need no resamples; smaller is better."""
+    """Return a criterion that needs no resamples for each eigenvector; smaller is better."""
     if plan.selection == "predictability":
         return 1 - _predictability(spectrum.x, spectrum.halves, spectrum.present)
     return spectrum.values
@@ -169,10 +174,10 @@ def criterion(spectrum: Spectrum, plan: SSFSPlan) -> Float[Array, "d"]:
 def _predictability(
     x: Float[Array, "n p"], labels: Bool[Array, "n d"], present: Bool[Array, "n"]
 ) -> Float[Array, "d"]:
-    """Balanced accuracy of a vote of nearest neighbours on each label; 0 if it has one value.
+    """Return the balanced accuracy with which the nearest neighbours of a sample predict its label.
 
-    Neighbours as far away as the last voter share its vote, up to as many again as there are
-    voters.
+    Neighbours at the same distance as the last voter share its vote. At most twice as many
+    neighbours as voters are considered. A group without samples has recall 0.
     """
     number = min(_VOTERS, x.shape[0] - 1)
     near = nearest_neighbors(x, min(2 * number, x.shape[0] - 1), mask=present)
@@ -199,7 +204,7 @@ def _predictability(
 
 @jax.jit
 def kept(values: Float[Array, "d"], plan: SSFSPlan) -> Int[Array, "k"]:
-    """The eigenvectors with the smallest values of the criterion; NaN comes last."""
+    """Return the eigenvectors with the smallest values of the criterion; NaN comes last."""
     order = jnp.argsort(jnp.where(jnp.isnan(values), jnp.inf, values))
     return order[: plan.num_pseudo_labels].astype(jnp.int32)
 
@@ -209,7 +214,10 @@ def kept(values: Float[Array, "d"], plan: SSFSPlan) -> Int[Array, "k"]:
 
 @jax.jit
 def scored(spectrum: Spectrum, selected, plan: SSFSPlan) -> Float[Array, "k p"] | None:
-    """Scores from a model for each kept eigenvector; `None` for correlations, see `result`."""
+    """Return the scores from the model of each kept eigenvector, or `None` for correlations.
+
+    `result` computes the correlations.
+    """
     if isinstance(plan.score, Correlation):
         return None
     s = spectrum
@@ -220,10 +228,10 @@ def scored(spectrum: Spectrum, selected, plan: SSFSPlan) -> Float[Array, "k p"] 
 def result(
     spectrum: Spectrum, values, selected, each: Float[Array, "k p"] | None, plan: SSFSPlan
 ) -> SSFSResult:
-    """The scores of the features, from those for each kept eigenvector.
+    """Combine the scores for each kept eigenvector into one score for each feature.
 
-    `values` is the criterion of every eigenvector. `each=None` stands for the squared correlations,
-    which otherwise order the features that score 0.
+    `values` is the criterion of every eigenvector. `each=None` stands for the squared correlations.
+    If `each` is given, the squared correlations only order the features that score 0.
     """
     x, vectors = spectrum.x, spectrum.vectors
     correlations = Correlation().scores(x, vectors[:, selected], spectrum.present, False)
@@ -240,7 +248,7 @@ def result(
 
 
 def _fill(scores: Float[Array, "p"], second: Float[Array, "p"]) -> Float[Array, "p"]:
-    """The scores, with zeros replaced by smaller numbers in the order of `second`."""
+    """Replace zero scores by numbers below all positive scores, in the order of `second`."""
     least = jnp.min(jnp.where(scores > 0, scores, jnp.inf))
     least = jnp.where(jnp.isinf(least), 1, least)
     share = second / (1 + second)  # below 1
@@ -248,10 +256,10 @@ def _fill(scores: Float[Array, "p"], second: Float[Array, "p"]) -> Float[Array, 
 
 
 def _diverse(u: Float[Array, "n p"], scores: Float[Array, "p"]) -> Float[Array, "p"]:
-    """The penalised score of each feature when it is selected.
+    """Return the penalised score that each feature has when it is selected.
 
-    The scores fall in the order of selection, because each selected feature only lowers others.
-    Columns of `u` have length one, so that correlations are products.
+    These scores descend in the order of selection, because a selected feature can only lower the
+    scores of others. Columns of `u` have norm 1, so that their inner products are correlations.
     """
 
     def select(_, state):
