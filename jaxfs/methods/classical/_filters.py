@@ -28,7 +28,9 @@ from jaxfs.methods.classical._class_moments import (
 def fisher_score(
     x: ArrayLike, y: ArrayLike, *, num_classes: int, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """Fisher score of each feature: spread between classes / spread within classes.
+    """Fisher score of each feature: between / within.
+
+    It divides the spread between the classes by the spread within the classes.
 
     **Arguments**
 
@@ -83,7 +85,8 @@ def t_score(
     """Absolute Welch t statistic of two classes: |μ₀ − μ₁| / √(s₀²/m₀ + s₁²/m₁).
 
     s_c² is the variance of class c, with the denominator m_c − 1. The pooled t statistic assumes
-    equal variances, which classes seldom have. Its square is `anova_score`.
+    equal variances, which classes seldom have. The square of the pooled t is
+    `anova_score`.
 
     **Arguments** as in `fisher_score`, with two classes.
 
@@ -120,9 +123,9 @@ def chi2_score(
     **Returns** `(d,)`, at least 0; larger is better.
 
     **Numerics** χ² is computed as between / μ, which is equal and avoids cancellation. It is 0 for
-    constant features; for a feature of zeros scikit-learn gives NaN. Negative values raise an
-    error. Under `jit` this cannot be checked: negative values make the score of their feature NaN.
-    Otherwise as in `fisher_score`.
+    constant features, also for a feature of zeros, for which scikit-learn gives NaN. Negative values
+    raise an error. Under `jit` this cannot be checked: negative values make the score of their
+    feature NaN. Otherwise as in `fisher_score`.
 
     **Derivatives** in `x` and positive `weights`.
 
@@ -226,7 +229,7 @@ def f_regression_score(
 def variance_score(x: ArrayLike, *, weights: ArrayLike | None = None) -> Float[Array, "d"]:
     """Variance of each feature, Σ w (x − μ)² / Σ w.
 
-    The score needs no labels. All features must have the same unit.
+    The score needs no labels. Scores are comparable only between features of the same unit.
 
     **Arguments** `x (n, d)`, and `weights (n,)` as in `fisher_score`.
 

@@ -1,6 +1,6 @@
 """ReliefF and RReliefF scores: high if a feature differs between neighbours of different targets.
 
-Every sample R_i of the m samples is visited. Features A are divided by their range:
+Each of the m samples R_i is visited. Features A are divided by their range:
 diff(A, i, j) = |x_iA − x_jA| / (max_A − min_A). Neighbours are nearest in the Manhattan distance
 Σ_A diff(A, i, j). Let H be the k nearest samples of the same class as R_i, M(c) the k nearest
 samples of another class c, and P(c) the prior of class c:
@@ -44,7 +44,7 @@ def relieff_score(
     weights: ArrayLike | None = None,
     block_size: int | None = None,
 ) -> Float[Array, "d"]:
-    """ReliefF score: a feature scores high if it differs between the classes of near samples.
+    """ReliefF score: high if a feature differs between near samples of different classes.
 
     The score is the mean difference to neighbours of other classes, minus the mean difference to
     neighbours of the same class. The docstring of this module, `_relieff.py`, has the formula.
