@@ -123,7 +123,7 @@ def chi2_score(
     **Returns** `(d,)`, at least 0; larger is better.
 
     **Numerics** χ² is computed as between / μ, which is equal and avoids cancellation. It is 0 for
-    constant features, also for a feature of zeros, for which scikit-learn gives NaN. Negative values
+    constant features, also for zeros, for which scikit-learn gives NaN. Negative values
     raise an error. Under `jit` this cannot be checked: negative values make the score of their
     feature NaN. Otherwise as in `fisher_score`.
 
