@@ -1,4 +1,4 @@
-"""The cache of compiled programs on disk, so that a second process need not compile again."""
+"""Cache of compiled programs on disk, so that later processes do not compile them again."""
 
 import os
 
@@ -10,26 +10,27 @@ __all__ = ["enable_compilation_cache"]
 
 
 def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> str | None:
-    """Store compiled programs in a folder, from which later processes load them.
+    """Store compiled programs in a folder, so that later processes can load them.
 
     The first call of a function in a process takes seconds, nearly all of them for compilation.
-    Loading a stored program takes a small part of that. Call this once, at the start of a script or
-    notebook. The cache is JAX's own (`jax_compilation_cache_dir`), set to keep small programs too;
-    it also serves the other functions that the process compiles.
+    Loading a stored program takes a small part of this time. Call this function once, at the start
+    of a script or notebook. The cache is JAX's own (`jax_compilation_cache_dir`), set to keep small
+    programs too. It also stores the other functions that the process compiles.
 
     **Arguments**
 
-    - `folder`: created if it does not exist. By default it is the folder that JAX already uses,
-      whose settings do not change, or the one that the environment variable `JAXFS_CACHE_DIR`
-      names, or `jaxfs` in the user's cache folder (`~/.cache/jaxfs`, `~/Library/Caches/jaxfs` or
-      `%LOCALAPPDATA%/jaxfs`). `JAXFS_CACHE_DIR=off` disables the default.
+    - `folder`: created if it does not exist. The default is the first of these folders: the
+      folder that JAX already uses (its settings then do not change); the folder in the environment
+      variable `JAXFS_CACHE_DIR`; `jaxfs` in the user's cache folder (`~/.cache/jaxfs`,
+      `~/Library/Caches/jaxfs` or `%LOCALAPPDATA%/jaxfs`). `JAXFS_CACHE_DIR=off` disables the
+      default.
 
-    **Returns** the folder, or `None` if there is none: the default is disabled, or the user has no
-    home folder.
+    **Returns** the folder, or `None` if no folder is used, because the default is disabled or the
+    user has no home folder.
 
-    JAX stores a program for one version of itself, one kind of processor and one set of flags.
-    Nothing is removed; the folder may be deleted at any time. JAX runs the programs that it finds,
-    so do not use a folder to which others may write.
+    A stored program is valid for one version of JAX, one kind of processor and one set of flags.
+    Programs are never removed; the folder may be deleted at any time. JAX runs the programs that it
+    finds, so do not use a folder to which others may write.
 
     **Raises** `OSError` if the folder cannot be created.
     """
@@ -53,5 +54,5 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> st
     jax.config.update("jax_compilation_cache_dir", folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    compilation_cache.reset_cache()  # JAX asks for the folder only once, at its first compilation
+    compilation_cache.reset_cache()  # JAX reads the folder only at its first compilation
     return folder

@@ -1,9 +1,10 @@
-"""Claim: `import jaxfs` takes little longer than the import of the libraries that it needs.
+"""Claim: `import jaxfs` takes little longer than importing the libraries that jaxfs needs.
 
     python -m benchmarks.speed.import_time
 
-CPU-seconds of new processes with bytecode written, best of five: until JAX, Equinox and Optax are
-imported, then until `jaxfs` is, and the sub-packages that load when they are used.
+The script prints CPU seconds of a new process, best of five, with bytecode already written. It
+measures the time until JAX, Equinox and Optax are imported, then until `jaxfs` is imported, and
+then until each sub-package that loads only when used is imported.
 """
 
 import os
@@ -12,7 +13,7 @@ import sys
 
 from benchmarks.timing import finish, verdict
 
-#: Maximum time of `import jaxfs` in units of `import jax, equinox, optax`.
+#: Maximum time of `import jaxfs`, divided by the time of `import jax, equinox, optax`.
 BAR = 1.1
 LIBRARIES = "jax, equinox, optax"
 
@@ -21,7 +22,7 @@ def seconds(*imports: str) -> list[float]:
     """CPU time of a new process after each import, best of five."""
     clock = "print(time.process_time())"
     code = "import time; " + "; ".join(f"import {names}; {clock}" for names in imports)
-    # Installed packages have bytecode. Without it every process would compile the sources.
+    # Installed packages have bytecode. Without bytecode every process would compile the sources.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
     def once() -> list[float]:

@@ -1,9 +1,10 @@
-"""Claim: the mean of three kernels of 300 features takes at most the time of 30 `eigh`.
+"""Claim: the mean of three kernels of 300 features takes at most 30 times as long as one `eigh`.
 
     python -m benchmarks.speed.mean
 
-`spd.mean` of the ManiFeSt kernels of three classes, float32, 200 samples in all, against `eigh` of
-one of these kernels. Best of five calls in one run, one thread.
+The script times `spd.mean` of the ManiFeSt kernels of three classes, with 200 samples in total, and
+`eigh` of one of these kernels, both in float32. Each time is the best of five calls in one run,
+with one thread.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Binned features, tables of counts, and entropies of these tables.
+"""Bin codes of features, tables of counts, and entropies computed from these tables.
 
 A table of counts is a product of one-hot matrices, which runs at the speed of matrix products on
 every device. Chunks of features bound the memory. Codes are `(d, n)`, features first, so that the
@@ -20,13 +20,14 @@ from jaxfs.kernels._order import first_places, sort_last
 BINNINGS = ("frequency", "width")
 #: Maximum number of entries of one-hot matrices in memory.
 _MEMORY = 2**22
-#: Maximum number of entries of rows sorted at a time. On a CPU they should stay in the cache of a
-#: core (six rows of 2600 doubles took 1.6 times as long as four); other devices need enough work.
+#: Maximum number of entries in the rows that are sorted at the same time. On a CPU these rows
+#: should fit in the cache of a core (six rows of 2600 doubles took 1.6 times as long as four rows).
+#: Other devices need larger batches of work.
 _CACHE, _DEVICE = 2**13, 2**20
 
 
 def map_sorting(f: Callable[[Any], Any], rows: Any, size: int) -> Any:
-    """`map_features` for functions that sort rows, with chunks that suit the platform."""
+    """Apply `map_features` to a function that sorts rows, with the chunk size of the platform."""
     return lax.platform_dependent(
         rows,
         cpu=lambda rows: map_features(f, rows, size, _CACHE),
@@ -35,10 +36,10 @@ def map_sorting(f: Callable[[Any], Any], rows: Any, size: int) -> Any:
 
 
 def map_features(f: Callable[[Any], Any], rows: Any, size: int, memory: int) -> Any:
-    """`f` of every row of the arrays in `rows`, in chunks of at most `memory` entries.
+    """Apply `f` to every row of the arrays in `rows`, in chunks of at most `memory` entries.
 
-    A row takes `size` entries. `lax.map` with a `batch_size` would compile `f` a second time, for
-    the remainder.
+    `f` uses `size` entries of memory per row. `lax.map` with a `batch_size` is not used, because it
+    would compile `f` a second time for the last, smaller batch.
     """
     number = jax.tree.leaves(rows)[0].shape[0]
     steps = -(-number // max(1, memory // size))
@@ -46,7 +47,7 @@ def map_features(f: Callable[[Any], Any], rows: Any, size: int, memory: int) -> 
 
     def split(a):
         missing = [(0, steps * chunk - number)] + [(0, 0)] * (a.ndim - 1)
-        # Pad with the last row, because zeros would tie, and ties take longer.
+        # Pad with the last row: a row of zeros has ties, and ties take longer to sort.
         return jnp.pad(a, missing, mode="edge").reshape(steps, chunk, *a.shape[1:])
 
     parts = lax.map(jax.vmap(f), jax.tree.map(split, rows))
@@ -61,10 +62,11 @@ def bin_codes(
 ) -> Int[Array, "d n"]:
     """Bin codes of each feature: 0 … num_bins − 1, and −1 where the weight is 0.
 
-    "frequency": ⌊num_bins · q⌋, where q is the share of the weight below a value plus half of that
-    at the value. Bins have equal weight if there are no ties; equal values always share a bin.
-    "width": intervals of equal length between the smallest and the largest value, closed on the
-    left, the last one on both sides. A constant feature has one code. The codes of a feature are
+    "frequency": the code is ⌊num_bins · q⌋, where q is the share of the weight below the value plus
+    half of the share at the value. Bins have equal weight if there are no ties. Equal values always
+    share a bin. "width": the bins are intervals of equal length between the smallest and the
+    largest value. Each interval is closed on the left; the last interval is also closed on the
+    right. All samples of a constant feature have the same code. The codes of a feature are
     meaningless if some of its values are not `squarable`.
     """
     present = w > 0
@@ -86,14 +88,14 @@ def _by_width(x: Float[Array, "d n"], present, num_bins: int) -> Int[Array, "d n
 
 def _by_frequency(row: Float[Array, "n"], w: Float[Array, "n"], num_bins: int) -> Int[Array, "n"]:
     place = first_places(sort_last(row), row)
-    at = jnp.zeros_like(w).at[place].add(w)  # the weight of equal values, at their first place
+    at = jnp.zeros_like(w).at[place].add(w)  # total weight of equal values, at their first place
     up_to = jnp.cumsum(at)
     middle = up_to - 0.5 * at
     return jnp.floor(num_bins * middle[place] / up_to[-1]).astype(jnp.int32)
 
 
 def pair_codes(a: Int[Array, "*s"], b: Int[Array, "*s"], num_b: int) -> Int[Array, "*s"]:
-    """Codes of pairs: a · num_b + b, and −1 where either is absent."""
+    """Codes of pairs: a · num_b + b, and −1 where a or b is −1."""
     return jnp.where((a < 0) | (b < 0), -1, a * num_b + b)
 
 
@@ -107,9 +109,9 @@ def joint_counts(
     num_codes: int,
     num_other: int,
 ) -> Float[Array, "d a m"]:
-    """Weighted counts of every pair of codes of each feature and one other variable.
+    """For each feature, weighted counts of every pair of its codes and codes of another variable.
 
-    **Cost** O(d n a m), and a chunk of one-hot matrices in memory.
+    **Cost** O(d n a m) time; memory for a chunk of one-hot matrices.
     """
     right = _weights_by_code(other, num_other, w)
     return map_features(
@@ -121,7 +123,7 @@ def joint_counts(
 
 
 def _weights_by_code(codes: Int[Array, "n"], number: int, w: Float[Array, "n"]) -> Array:
-    """The weight of each sample in the column of its code, `(n, number)`, and 0 elsewhere."""
+    """Matrix `(n, number)`: the weight of each sample in the column of its code, 0 elsewhere."""
     # Select instead of multiplying: an infinite weight times 0 is NaN.
     member = jax.nn.one_hot(codes, number, dtype=bool, axis=-2)
     return jnp.where(member, w[None], jnp.zeros_like(w[None])).T
@@ -131,9 +133,10 @@ def _weights_by_code(codes: Int[Array, "n"], number: int, w: Float[Array, "n"]) 
 def gini_decrease(
     x: Float[Array, "n d"], y: Int[Array, "n"], w: Float[Array, "n"], num_classes: int
 ) -> Float[Array, "d"]:
-    """Largest decrease of the Gini impurity by a threshold on each feature; 0 if none splits.
+    """Largest decrease of the Gini impurity by a threshold on each feature.
 
-    With L_c, R_c and T_c the weights of class c up to the threshold, above it and in all, it is
+    It is 0 if no threshold splits the samples. Let L_c, R_c and T_c be the weights of class c up to
+    the threshold, above the threshold and in total. The decrease is
     [Σ_c L_c² / L + Σ_c R_c² / R − Σ_c T_c² / T] / T. Values that are not finite give NaN.
     """
     x, w = lax.stop_gradient((x, w))
@@ -148,7 +151,7 @@ def gini_decrease(
 
     def best(row):
         place = first_places(sort_last(row), row)
-        # Ties are counted at their first place; their other places repeat the same threshold.
+        # Equal values are counted at their first place; later places repeat the same threshold.
         left = jnp.cumsum(jnp.zeros_like(member).at[place].add(member), axis=0)
         right = jnp.maximum(total[None] - left, 0)
         return jnp.max((purity(left) + purity(right) - purity(total)) / mass)
@@ -171,7 +174,7 @@ def mutual_information(counts: Float[Array, "*b a m"]) -> Float[Array, "*b"]:
     """I(A; M) = Σ p_am log(p_am / p_a p_m) of a table of counts; never negative."""
     p = _shares(counts, 2)
     a, m = (jnp.sum(p, axis=axis, keepdims=True) for axis in (-1, -2))
-    # A difference of entropies would cancel.
+    # A difference of entropies would lose digits by cancellation.
     return jnp.maximum(jnp.sum(_times_log(p, p, a * m), axis=(-2, -1)), 0)
 
 
@@ -190,7 +193,7 @@ def _shares(counts: Float[Array, "*b"], num_axes: int) -> Float[Array, "*b"]:
 
 
 def _times_log(p: Array, a: Array, b: Array | None = None) -> Array:
-    """p log(a / b), and its limit 0 at p = 0, without NaN in the derivative there."""
+    """p log(a / b), with the limit 0 at p = 0. The derivative at p = 0 is not NaN."""
     zero = p == 0
     a = jnp.where(zero, jnp.ones_like(p), a)
     b = jnp.ones_like(p) if b is None else jnp.where(zero, jnp.ones_like(p), b)

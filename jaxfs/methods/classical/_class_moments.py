@@ -1,8 +1,8 @@
-"""Accurate means and sums of squares by class, and the statistics that `_filters.py` takes of them.
+"""Accurate means and sums of squares by class, and the statistics that `_filters.py` uses.
 
-Each class is shifted by one of its own samples, so that large offsets cost no digits and a feature
-that is constant in a class has deviations of exactly 0. Each feature is divided by a power of two
-near its spread, so that squares neither overflow nor underflow.
+One sample of each class is subtracted from the class, so that large offsets do not reduce the
+precision, and a feature that is constant in a class has deviations of exactly 0. Each feature is
+divided by a power of two near its spread, so that squares neither overflow nor underflow.
 """
 
 import functools
@@ -24,7 +24,7 @@ class ClassMoments(NamedTuple):
     """Weighted moments of the classes, with each feature divided by its `unit`."""
 
     mass: Float[Array, "c"]  # the weight of each class
-    means: Float[Array, "c d"]  # minus the mean of all samples; 0 for a class without samples
+    means: Float[Array, "c d"]  # class mean minus overall mean; 0 for an empty class
     squares: Float[Array, "c d"]  # Σ w (x − mean of the class)²
     residuals: Float[Array, "n d"]  # x − mean of the class; 0 for absent samples
     unit: Float[Array, "d"]
@@ -40,19 +40,19 @@ class ClassMoments(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """The classes of the samples; those of weight 0, or of no class, are absent."""
+    """Class of each sample. A sample with weight 0 or a label out of range is absent."""
 
     present: Bool[Array, "n"]
     label: Int[Array, "n"]
-    shares: Float[Array, "c n"]  # the weight of each sample in its class, 0 in others
+    shares: Float[Array, "c n"]  # weight of each sample in its class, 0 in other classes
     mass: Float[Array, "c"]
     priors: Float[Array, "c"]
     first: Int[Array, "c"]  # the first sample of each class
-    base: Int[Array, ""]  # the first sample present
+    base: Int[Array, ""]  # the first sample that is present
 
 
 def membership(y: Any, w: Any, num_classes: int, xp: Any = jnp) -> Membership:
-    """The classes of the samples, by the functions of a module: `jax.numpy` or `numpy`."""
+    """Compute `Membership` with the array module `xp`: `jax.numpy` or `numpy`."""
     member = (y[None] == xp.arange(num_classes, dtype=y.dtype)[:, None]) & (w > 0)[None]
     present = xp.any(member, axis=0)
     shares = xp.where(member, w[None], xp.zeros_like(w[None]))
@@ -63,7 +63,7 @@ def membership(y: Any, w: Any, num_classes: int, xp: Any = jnp) -> Membership:
 
 
 def known_membership(y, w, num_classes: int) -> Membership:
-    """`membership` of concrete labels and weights by NumPy, which needs no compilation."""
+    """Compute `membership` with NumPy, without compilation, if labels and weights are concrete."""
     if _checks.is_traced(y) or _checks.is_traced(w):
         return _traced_membership(y, w, num_classes)
     return membership(np.asarray(y), np.asarray(w), num_classes, np)
@@ -75,7 +75,8 @@ _traced_membership = jax.jit(membership, static_argnums=2)
 def class_moments(x: Float[Array, "n d"], m: Membership) -> ClassMoments:
     """Moments of every class. Values that are not finite give NaN.
 
-    **Derivatives** in `x` and the weights: exact, since no origin or unit changes the moments.
+    **Derivatives** in `x` and the weights: exact, because the moments do not depend on
+    the origin and the unit.
 
     **Cost** O(n d C), as a matrix product.
     """
@@ -103,16 +104,16 @@ def in_units(
 ) -> tuple[Float[Array, "n d"], Float[Array, "d"]]:
     """`x` divided by a power of two near the spread of each feature, and these powers.
 
-    Absent samples are 0. The spread is the largest distance from sample `base`, which must be
-    present; a constant feature has spread 1.
+    Absent samples are 0. The spread is a quarter of the largest distance from sample `base`,
+    which must be present. A constant feature has the unit 1.
     """
     there = present[:, None]
     finite = jnp.where(jnp.isfinite(x), x, jnp.nan)
-    # A quarter, so that differences of the largest numbers do not overflow.
+    # Divide by 4 so that differences of the largest numbers do not overflow.
     quarter = lax.stop_gradient(finite) / 4
     away = jnp.where(there, quarter - quarter[base][None], 0)
     spread = jnp.max(jnp.abs(away), axis=0)
-    # Only powers of two whose reciprocals are normal numbers.
+    # Use only powers of two whose reciprocals are normal numbers.
     smallest = float(jnp.finfo(x.dtype).tiny) * 16
     unit = power_of_two(jnp.clip(spread, smallest, 1 / smallest))
     unit = jnp.where((spread > 0) & jnp.isfinite(unit), unit, jnp.ones_like(unit))
@@ -120,7 +121,7 @@ def in_units(
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """a / b of nonnegative numbers, where 0 / 0 is 0 and a / 0 is infinite."""
+    """Quotient a / b of nonnegative numbers, with 0 / 0 = 0 and a / 0 infinite for a > 0."""
     ratio = safe_divide(a, b)
     return jnp.where((b == 0) & (a > 0), jnp.full_like(ratio, jnp.inf), ratio)
 
@@ -131,7 +132,7 @@ def quotient(a: Array, b: Array) -> Array:
 def class_statistic(
     statistic: Callable[[ClassMoments], Float[Array, "d"]], x, y, w, num_classes: int
 ) -> Float[Array, "d"]:
-    """A statistic of the class moments, such as `f_statistic`."""
+    """Compute a statistic of the class moments, such as `f_statistic`, for each feature."""
     return _statistic(statistic, x, known_membership(y, w, num_classes))
 
 
@@ -145,7 +146,7 @@ def fisher_ratio(m: ClassMoments) -> Float[Array, "d"]:
 
 
 def f_statistic(m: ClassMoments) -> Float[Array, "d"]:
-    """F of a one-way analysis of variance."""
+    """F statistic of a one-way analysis of variance."""
     classes = jnp.sum(m.mass > 0, dtype=m.mass.dtype)
     freedom = jnp.sum(m.mass) - classes
     factor = jnp.where((freedom > 0) & (classes > 1), freedom / (classes - 1), jnp.nan)
@@ -153,7 +154,7 @@ def f_statistic(m: ClassMoments) -> Float[Array, "d"]:
 
 
 def welch_statistic(m: ClassMoments) -> Float[Array, "d"]:
-    """Welch's |t| of the first two classes."""
+    """Absolute value of Welch's t statistic for the first two classes."""
     variance = jnp.sum(m.squares / (m.mass * (m.mass - 1))[:, None], axis=0)
     square = quotient(jnp.square(m.means[0] - m.means[1]), variance)
     return jnp.where(jnp.all(m.mass > 1), safe_sqrt(square), jnp.nan)
@@ -163,7 +164,7 @@ def welch_statistic(m: ClassMoments) -> Float[Array, "d"]:
 def chi2(x, y, w, num_classes: int) -> Float[Array, "d"]:
     members = membership(y, w, num_classes)
     m = class_moments(x, members)
-    # The mean of nonnegative numbers does not cancel.
+    # A mean of nonnegative numbers loses no digits by cancellation.
     counts, unit = in_units(x, members.present, members.base)
     share = jnp.where(members.present, w, 0) / jnp.sum(m.mass)
     score = quotient(m.between, matmul(share[None], counts)[0]) * unit
@@ -178,7 +179,7 @@ def variance(x, w) -> Float[Array, "d"]:
 
 @jax.jit
 def correlation(x, y, w) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
-    """r, and 1 − r² as the part of the target that a feature does not explain."""
+    """Return r, and 1 − r² computed as the part of the target that a feature does not explain."""
     a, b = overall_moments(x, w), overall_moments(y[:, None], w)
     u, v = (safe_divide(m.residuals, safe_sqrt(m.within)[None]) for m in (a, b))
     r = matmul((w * v[:, 0])[None], u)[0]

@@ -16,16 +16,16 @@ _OFFSET = 60.0
 def combine_scores(
     *scores: ArrayLike, method: str = "sum", offset: Scalar | None = None
 ) -> Float[Array, "d"]:
-    """Combine several scores of different scales into one; larger must be better in each.
+    """Combine several scores of different scales into one score.
 
     "sum": Σ (s − min s) / (max s − min s), which scales each score to [0, 1]. "mean_rank": the mean
     share of the other features that a feature beats. "reciprocal_rank": Σ 1 / (offset + rank),
-    where the best feature of a score has rank 1: differences among the first ranks count more than
-    among the last.
+    where the best feature of a score has rank 1. Differences between the first ranks count more
+    than differences between the last ranks.
 
     **Arguments**
 
-    - `scores`: one or more, each `(d,)`, of one dtype, larger better.
+    - `scores`: one or more arrays `(d,)` of the same dtype. In each, larger must be better.
     - `method`: static.
     - `offset`: nonnegative, for "reciprocal_rank" only; by default 60.
 
@@ -33,11 +33,12 @@ def combine_scores(
     and "reciprocal_rank" at most m / (1 + offset).
 
     **Numerics** a constant score adds 0 to the sum. Ties share the mean of their ranks. NaN in any
-    score of a feature makes its result NaN and does not affect other features. Infinite scores
-    stand for the limit: if one is +∞, the finite ones are 0 in comparison.
+    score of a feature makes its result NaN and does not affect other features. An infinite
+    score is treated as a limit: if a score is +∞ for one feature, "sum" scales its finite values to
+    0.
 
-    **Derivatives** "sum" in the scores, with subgradients if features tie for the largest or
-    smallest; ranks have none.
+    **Derivatives** "sum" is differentiable in the scores, with subgradients if features tie for the
+    largest or smallest value. Ranks have no derivatives.
 
     **Cost** O(d) per score, or O(d log d) for ranks.
 
@@ -75,7 +76,7 @@ def combine_scores(
 
 @jax.jit
 def _to_unit_interval(s: Float[Array, "m d"]) -> Float[Array, "m d"]:
-    # Replace infinity by a number so large that the reciprocal of a range is still normal.
+    # Replace infinity by a large number such that the reciprocal of the range is still normal.
     largest = float(jnp.finfo(s.dtype).max) / 16
     s = jnp.clip(s, -largest, largest)
     low, high = (f(s, axis=1, keepdims=True) for f in (jnp.nanmin, jnp.nanmax))
@@ -85,7 +86,7 @@ def _to_unit_interval(s: Float[Array, "m d"]) -> Float[Array, "m d"]:
 
 @jax.jit
 def _beaten(s: Float[Array, "d"]) -> Float[Array, "d"]:
-    """Number of smaller entries plus half the number of other equal ones; NaN for NaN."""
+    """Number of smaller entries plus half the number of other equal entries; NaN for a NaN."""
     rising = sort_last(s)
     smaller = count_leading(lambda i: at(rising, i) < s, s.shape[0], s.shape)
     up_to = count_leading(lambda i: at(rising, i) <= s, s.shape[0], s.shape)

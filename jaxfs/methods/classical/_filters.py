@@ -1,8 +1,9 @@
-"""Filters: scores of each feature alone, from its moments or counts.
+"""Filters: scores of each feature separately, computed from its moments or counts.
 
-Samples count by their weights: a weight of 2 counts the sample twice, and 0 leaves it out. Sums of
-squares are taken about the means, so features may have any offset and any units, in float32 too.
-With m_c the weight of class c, m = Σ_c m_c, and μ_c, μ the means of a feature,
+A weight of 2 counts a sample twice, and a weight of 0 leaves it out. Sums of squares are taken
+about the means, so features may have any offset and any units, also in float32. Let m_c be the
+weight of class c, m = Σ_c m_c the total weight, and μ_c and μ the class mean and overall mean of a
+feature:
 
     between = Σ_c m_c (μ_c − μ)²        within = Σ_c Σ_{i ∈ c} w_i (x_i − μ_c)²
 """
@@ -27,7 +28,9 @@ from jaxfs.methods.classical._class_moments import (
 def fisher_score(
     x: ArrayLike, y: ArrayLike, *, num_classes: int, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """Fisher score of each feature: spread between classes over spread within, between / within.
+    """Fisher score of each feature: between / within.
+
+    It divides the spread between the classes by the spread within the classes.
 
     **Arguments**
 
@@ -38,7 +41,7 @@ def fisher_score(
 
     **Returns** `(d,)`, at least 0; larger is better.
 
-    **Numerics** 0 for a constant feature, infinite for one that varies between the classes only.
+    **Numerics** 0 for a constant feature, infinite for a feature that varies only between classes.
     NaN or infinity in a feature make its own score NaN. Every class needs a sample. Under `jit`
     this cannot be checked: an absent class, and samples with labels out of range, are left out.
 
@@ -59,14 +62,14 @@ def fisher_score(
 def anova_score(
     x: ArrayLike, y: ArrayLike, *, num_classes: int, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """F of a one-way analysis of variance: between / (C − 1) over within / (m − C).
+    """ANOVA F statistic of each feature: between / (C − 1) divided by within / (m − C).
 
-    It equals scikit-learn's `f_classif`, except that constant features have 0 and not NaN. It is a
+    F equals scikit-learn's `f_classif`, except that constant features have 0 and not NaN. F is a
     multiple of `fisher_score` and ranks features in the same order.
 
     **Arguments**, **Returns**, **Numerics**, **Derivatives** as in `fisher_score`. C is the number
-    of classes present and m the sum of the weights, so scaling the weights changes F. NaN if m does
-    not exceed C or, under `jit`, if fewer than two classes are present.
+    of classes present and m the sum of the weights, so scaling the weights changes F. F is NaN if
+    m does not exceed C or, under `jit`, if fewer than two classes are present.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[0.0, 1.0], [2.0, 1.0], [4.0, 0.0], [6.0, 2.0]])
@@ -79,16 +82,18 @@ def anova_score(
 def t_score(
     x: ArrayLike, y: ArrayLike, *, num_classes: int = 2, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """Welch's |t| of two classes: |μ₀ − μ₁| / √(s₀²/m₀ + s₁²/m₁), s_c² with m_c − 1.
+    """Absolute Welch t statistic of two classes: |μ₀ − μ₁| / √(s₀²/m₀ + s₁²/m₁).
 
-    The pooled t assumes equal variances, which classes seldom have, and its square is
+    s_c² is the variance of class c, with the denominator m_c − 1. The pooled t statistic assumes
+    equal variances, which classes seldom have. The square of the pooled t is
     `anova_score`.
 
     **Arguments** as in `fisher_score`, with two classes.
 
     **Returns** `(d,)`, at least 0; larger is better.
 
-    **Numerics** as in `fisher_score`; NaN if a class has a weight of 1 or less, hence no variance.
+    **Numerics** as in `fisher_score`; NaN if a class has a weight of 1 or less, because its
+    variance is then undefined.
 
     **Derivatives** in `x` and positive `weights`; 0 at the kink, where t is 0.
 
@@ -107,19 +112,20 @@ def t_score(
 def chi2_score(
     x: ArrayLike, y: ArrayLike, *, num_classes: int, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """χ² of counts: Σ_c (O_c − E_c)² / E_c, with O_c the sum of a feature in class c.
+    """χ² statistic of each feature of counts: Σ_c (O_c − E_c)² / E_c.
 
-    E_c = m_c / m Σ_c O_c is the sum expected if the class makes no difference. It equals
-    scikit-learn's `chi2`, for features that count something, such as words.
+    O_c is the sum of the feature in class c, and E_c = m_c / m Σ_c O_c is the sum expected if the
+    class makes no difference. The score equals scikit-learn's `chi2`. Use it for features that
+    count something, such as words.
 
     **Arguments** as in `fisher_score`; `x` is nonnegative.
 
     **Returns** `(d,)`, at least 0; larger is better.
 
-    **Numerics** computed as between / μ, which is equal and does not cancel. 0 for a feature of
-    zeros, for which scikit-learn gives NaN, and for other constants. Negative values raise; under
-    `jit`, where they cannot be seen, they make the score of their feature NaN. Otherwise as in
-    `fisher_score`.
+    **Numerics** χ² is computed as between / μ, which is equal and avoids cancellation. It is 0 for
+    constant features, also for zeros, for which scikit-learn gives NaN. Negative values
+    raise an error. Under `jit` this cannot be checked: negative values make the score of their
+    feature NaN. Otherwise as in `fisher_score`.
 
     **Derivatives** in `x` and positive `weights`.
 
@@ -141,10 +147,11 @@ def chi2_score(
 def gini_score(
     x: ArrayLike, y: ArrayLike, *, num_classes: int, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """Largest decrease of the Gini impurity by one threshold: the gain of the root of a tree.
+    """Largest decrease of the Gini impurity by one threshold: the gain of a tree's first split.
 
-    max over θ of G(all) − m_L/m G(x ≤ θ) − m_R/m G(x > θ), with G = 1 − Σ_c p_c². The Gini index of
-    the literature is the impurity after the split, where small is good; here large is good.
+    The score is the maximum over θ of G(all) − m_L/m G(x ≤ θ) − m_R/m G(x > θ), where
+    G = 1 − Σ_c p_c². The Gini index in the literature is the impurity after the split, where small
+    is good; here large is good.
 
     **Arguments** as in `fisher_score`.
 
@@ -152,9 +159,9 @@ def gini_score(
 
     **Numerics** equal values are never separated. Otherwise as in `fisher_score`; 0 for a constant.
 
-    **Derivatives** none: a function of ranks.
+    **Derivatives** none, because the score is a function of ranks.
 
-    **Cost** one sort and O(n C) per feature; memory for a chunk of features.
+    **Cost** one sort and O(n C) operations per feature; memory for a chunk of features.
 
     **Reference** Breiman et al., *Classification and regression trees*, 1984.
 
@@ -196,17 +203,17 @@ def pearson_score(
 def f_regression_score(
     x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """F of a linear regression of the target on each feature: r² / (1 − r²) · (m − 2).
+    """F statistic of a linear regression of the target on each feature: r² / (1 − r²) · (m − 2).
 
-    It equals scikit-learn's `f_regression`, except that it sets no largest value for a perfect fit.
+    F equals scikit-learn's `f_regression`, except that F is not bounded for a perfect fit.
 
-    **Arguments**, **Derivatives** as in `pearson_score`, of which this is a function.
+    **Arguments**, **Derivatives** as in `pearson_score`; F is a function of |r|.
 
     **Returns** `(d,)`, at least 0; larger is better.
 
-    **Numerics** 1 − r² is summed from the residuals and does not cancel; for a perfect fit it is
-    rounding error, and F is infinite or of the order of 1 / eps². m is the sum of the weights; NaN
-    if it does not exceed 2. Otherwise as in `pearson_score`.
+    **Numerics** 1 − r² is summed from the residuals, which avoids cancellation. For a perfect fit
+    1 − r² is rounding error, and F is infinite or of the order of 1 / eps². m is the sum of the
+    weights; F is NaN if m does not exceed 2. Otherwise as in `pearson_score`.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
@@ -220,13 +227,15 @@ def f_regression_score(
 
 
 def variance_score(x: ArrayLike, *, weights: ArrayLike | None = None) -> Float[Array, "d"]:
-    """Variance of each feature, Σ w (x − μ)² / Σ w; needs no labels, but common units.
+    """Variance of each feature, Σ w (x − μ)² / Σ w.
+
+    The score needs no labels. Scores are comparable only between features of the same unit.
 
     **Arguments** `x (n, d)`, and `weights (n,)` as in `fisher_score`.
 
     **Returns** `(d,)`, at least 0; larger is better.
 
-    **Numerics** exactly 0 for a constant feature; NaN for one with NaN or infinity.
+    **Numerics** exactly 0 for a constant feature; NaN for a feature with NaN or infinity.
 
     **Derivatives** in `x` and positive `weights`.
 

@@ -1,8 +1,8 @@
-"""The greedy loop of the selectors of `_redundancy.py`, and their criteria.
+"""Greedy search and selection criteria for the selectors in `_redundancy.py`.
 
-A criterion compares a candidate k with each feature j chosen so far. It needs only a sum or a
-minimum over j, so one pass over the data updates it: the feature chosen last with all others. No
-matrix between all features is formed.
+A criterion compares a candidate k with each feature j chosen so far. The criterion needs only a sum
+or a minimum over j. Each step therefore needs one pass over the data, which compares the feature
+chosen last with all candidates. No matrix of all pairs of features is formed.
 """
 
 import functools
@@ -25,10 +25,10 @@ FLOOR = 1e-3
 
 
 class Criterion(NamedTuple):
-    """A greedy search: candidates `free`, and the `state` that scores them by `value(state)`.
+    """Criterion of a greedy search.
 
-    A value of −∞ or NaN excludes a candidate from one step. `add(state, i)` is the state after
-    feature i was chosen.
+    `free` marks the candidates, and `value(state)` returns their values. A value of −∞ or NaN
+    excludes a candidate from one step. `add(state, i)` returns the state after feature i is chosen.
     """
 
     free: Bool[Array, "d"]
@@ -38,10 +38,10 @@ class Criterion(NamedTuple):
 
 
 def select(criterion, num_features: int, options, sizes, x, y, w, *traced) -> Selection:
-    """The features of largest value, chosen sequentially, until no candidate is left.
+    """Choose the feature of largest value at each step, until no candidate is left.
 
-    `criterion(tables, *options, *traced)` gives a `Criterion`. `sizes`: number of classes, number
-    of bins, and how features are binned.
+    `criterion(tables, *options, *traced)` returns a `Criterion`. `sizes` holds the number of
+    classes, the number of bins and the binning rule.
     """
     members = _class_moments.known_membership(y, w, sizes[0])
     return _selected(criterion, num_features, options, sizes, x, y, members, *traced)
@@ -77,7 +77,7 @@ def _selected(criterion, num_features: int, options, sizes, x, y, members, *trac
 
 
 class _Tables:
-    """Samples, and tables of counts of binned features with the class or with one another."""
+    """Samples, and tables of counts of each binned feature with the class or another feature."""
 
     def __init__(self, x, y, members, num_classes: int, num_bins: int, binning: str):
         self.x, self.y, self.members, self.num_classes = x, y, members, num_classes
@@ -98,7 +98,7 @@ class _Tables:
         return _bins.joint_counts(self.codes, self.codes[i], self.w, self.num_bins, self.num_bins)
 
     def with_both(self, i: Int[Array, ""]) -> Float[Array, "d b b c"]:
-        """Candidate × feature i × class."""
+        """Counts for each candidate by its bin, the bin of feature i, and the class."""
         both = _bins.pair_codes(self.codes[i], self.y.astype(jnp.int32), self.num_classes)
         size = self.num_bins * self.num_classes
         counts = _bins.joint_counts(self.codes, both, self.w, self.num_bins, size)
@@ -106,13 +106,13 @@ class _Tables:
 
 
 def _symmetrical_uncertainty(counts: Float[Array, "d a m"]) -> Float[Array, "d"]:
-    """2 I(A; M) / (H(A) + H(M)), in [0, 1]; 0 where neither varies."""
+    """2 I(A; M) / (H(A) + H(M)), in [0, 1]; 0 if A and M are both constant."""
     entropies = _bins.entropy(jnp.sum(counts, axis=-1)) + _bins.entropy(jnp.sum(counts, axis=-2))
     return jnp.minimum(safe_divide(2 * _bins.mutual_information(counts), entropies), 1)
 
 
 def _correlating_columns(m: _class_moments.ClassMoments, tables: _Tables) -> Float[Array, "n d"]:
-    """Features centred and scaled to length 1 (constants 0): their products are correlations."""
+    """Features centred and scaled to length 1; their products are correlations. Constants are 0."""
     away = m.residuals + m.means[tables.members.label]
     squares = m.between + m.within
     scale = safe_divide(jnp.ones_like(squares), safe_sqrt(squares))
@@ -135,7 +135,7 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
         def shared(i):
             return jnp.abs(matmul(columns[:, i][None], columns)[0])
     else:
-        _ = tables.codes  # cached here: a value traced inside the loop must not leave it
+        _ = tables.codes  # cached here, because a value traced in the loop must not leave it
 
         def shared(i):
             return _bins.mutual_information(tables.with_feature(i))
@@ -145,7 +145,7 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
         mean = total / jnp.maximum(number, 1)
         if scheme == "difference":
             return relevant - mean
-        if redundancy == "pearson":  # copies of all chosen features
+        if redundancy == "pearson":  # a mean of 1: copies of all chosen features
             copy = mean >= 1 - (8 + x.shape[0] ** 0.5) * eps(x.dtype)
             mean = jnp.where(copy, jnp.inf, mean)
         return relevant / jnp.where(number == 0, 1, mean)
@@ -164,8 +164,8 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
 def cfs(tables: _Tables) -> Criterion:
     to_class = _symmetrical_uncertainty(tables.with_class())
 
-    # The state holds Σ_S r_ff of every candidate and, of the set S, Σ_S r_cf, Σ_{i < j ∈ S} r_ff
-    # and the size.
+    # The state holds Σ_S r_ff for every candidate. For the set S it holds Σ_S r_cf,
+    # Σ_{i < j ∈ S} r_ff and the number of features.
     def value(state):
         to_chosen, relevant, redundant, number = state
         merit = (relevant + to_class) / jnp.sqrt(number + 1 + 2 * (redundant + to_chosen))

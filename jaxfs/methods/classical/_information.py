@@ -29,13 +29,13 @@ def mutual_information_score(
     binning: str | None = None,
     weights: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
-    """Mutual information of each feature alone with the class, I(X_j; Y), in nats.
+    """Mutual information of each single feature with the class, I(X_j; Y), in nats.
 
-    "knn", for features of any kind: r_i is the distance from sample i to its k-th neighbour in its
-    class, and m_i the number of samples nearer than r_i in all classes, itself included. The score
-    is ψ(N) + ψ(k) − ⟨ψ(N_c)⟩ − ⟨ψ(m_i)⟩, or 0 if that is negative. It is scikit-learn's
-    `mutual_info_classif` without the noise that it adds to the features, and thus without a seed.
-    "binned": Σ p_bc log(p_bc / p_b p_c) of the table of bins and classes.
+    "knn" suits features of any kind. r_i is the distance from sample i to its k-th neighbour in its
+    class, and m_i is the number of samples of all classes nearer than r_i, including sample i. The
+    score is ψ(N) + ψ(k) − ⟨ψ(N_c)⟩ − ⟨ψ(m_i)⟩, or 0 if negative. It equals scikit-learn's
+    `mutual_info_classif` without the noise that scikit-learn adds to the features, so it needs no
+    seed. "binned": the score is Σ p_bc log(p_bc / p_b p_c) over the table of bins and classes.
 
     **Arguments**
 
@@ -52,19 +52,19 @@ def mutual_information_score(
     **Returns** `(d,)`, at least 0; larger is better.
 
     **Numerics** 0 for a constant feature. NaN or infinity in a feature make its own score NaN.
-    "knn": if values repeat in a class, ψ(k) − ψ(m_i) is its mean over arbitrarily small noise that
-    breaks the ties. This is exact if the k-th neighbour is at distance 0: k and m_i become the
-    numbers of equal samples (the discrete estimate with its bias removed to first order).
-    Otherwise it is approximate. Distances that tie without equal values may differ by rounding, and
-    float32 data have more ties: differences of about 1e-3. Classes of k samples or fewer raise;
-    under `jit` they use the neighbours that they have, and classes of one sample are left out, as
-    in scikit-learn. "binned": biased upwards by about (num_bins − 1)(C − 1) / 2N, equally for all
-    features.
+    "knn": if values repeat in a class, ψ(k) − ψ(m_i) is replaced by its mean over arbitrarily small
+    noise that breaks the ties. This mean is exact if the k-th neighbour is at distance 0: k and m_i
+    become the numbers of equal samples (the discrete estimate with its bias removed to first
+    order). Otherwise the mean is approximate. Equal distances between different values may differ
+    by rounding, and float32 data have more ties; this changes scores by about 1e-3. A class of k
+    samples or fewer raises an error. Under `jit` such a class uses the neighbours that it has, and
+    a class of one sample is left out, as in scikit-learn. "binned": the score is biased upwards by
+    about (num_bins − 1)(C − 1) / 2N, equally for all features.
 
-    **Derivatives** none: a function of ranks and counts.
+    **Derivatives** none, because the score is a function of ranks and counts.
 
-    **Cost** per feature: "knn" sorts and bisections, O(n log n); "binned" one sort and O(n C
-    num_bins). Memory for a chunk of features.
+    **Cost** per feature: "knn" takes sorts and bisections, O(n log n); "binned" takes one sort and
+    O(n C num_bins) operations. Memory for a chunk of features.
 
     **Reference** Ross, *Mutual information between discrete and continuous data sets*, 2014; Gao et
     al., *Estimating mutual information for discrete-continuous mixtures*, 2017.
@@ -86,7 +86,7 @@ def mutual_information_score(
     x, y, w, num_classes = classified(x, y, num_classes, weights)
     if estimator == "binned":
         return _binned(x, y, w, num_classes, num_bins, binning)
-    if x.shape[0] * (num_classes + 1) >= 2**31:  # a class and a place share an integer
+    if x.shape[0] * (num_classes + 1) >= 2**31:  # one integer holds a class and a place
         raise _checks.fail("x", "of less than 2³¹ / (num_classes + 1) samples", f"{x.shape}")
     _check_neighbors(y, w, num_classes, k)
     return _knn_information.with_classes(x, y, w > 0, num_classes, min(k, x.shape[0]))
@@ -95,13 +95,14 @@ def mutual_information_score(
 def mutual_information_regression_score(
     x: ArrayLike, y: ArrayLike, *, num_neighbors: int = 3, weights: ArrayLike | None = None
 ) -> Float[Array, "d"]:
-    """Mutual information of each feature alone with a real target, I(X_j; Y), in nats.
+    """Mutual information of each single feature with a real target, I(X_j; Y), in nats.
 
-    Feature and target are divided by their standard deviations. r_i is the distance from sample i
-    to its k-th neighbour, by the larger of both differences; m_i and m'_i are the numbers of
-    samples nearer than r_i along each of them, itself included. The score is
-    ψ(N) + ψ(k) − ⟨ψ(m_i) + ψ(m'_i)⟩, or 0 if that is negative. It is scikit-learn's
-    `mutual_info_regression` without the noise that it adds.
+    The feature and the target are divided by their standard deviations. The distance between two
+    samples is the larger of the differences in the feature and in the target. r_i is the distance
+    from sample i to its k-th neighbour. m_i and m'_i are the numbers of samples nearer than r_i
+    along the feature and along the target, including sample i. The score is
+    ψ(N) + ψ(k) − ⟨ψ(m_i) + ψ(m'_i)⟩, or 0 if this is negative. It equals scikit-learn's
+    `mutual_info_regression` without the noise that scikit-learn adds.
 
     **Arguments**
 
@@ -113,14 +114,16 @@ def mutual_information_regression_score(
     **Returns** `(d,)`, at least 0; larger is better.
 
     **Numerics** 0 for a constant feature or target. NaN or infinity in a feature make its own score
-    NaN. In the target they make all scores NaN, as do too few samples under `jit`. If the k-th
-    neighbour has the same feature and target, k is the number of such samples, and m_i, m'_i are
-    the numbers of equal values, itself included (Gao et al., 2017).
+    NaN. NaN or infinity in the target, or too few samples under `jit`, make all scores NaN. If the
+    k-th neighbour has the same feature and target as sample i, k is the number of samples with this
+    feature and target, and m_i and m'_i are the numbers of equal values, including sample i (Gao et
+    al., 2017).
 
-    **Derivatives** none: a function of ranks and counts.
+    **Derivatives** none, because the score is a function of ranks and counts.
 
-    **Cost** a sort and four bisections per feature, and up to n²/2 distances: those between samples
-    whose targets are nearer than a k-th neighbour. One outlier can make these all pairs.
+    **Cost** a sort and four bisections per feature, and up to n²/2 distances. These are computed
+    for pairs of samples whose targets are nearer than a k-th neighbour. One outlier can make this
+    all pairs.
 
     **Reference** Kraskov, Stögbauer and Grassberger, *Estimating mutual information*, 2004, eq. 8.
 

@@ -1,13 +1,13 @@
-"""Mutual information by nearest neighbours: the estimates of `_information.py`.
+"""Nearest-neighbour estimates of the mutual information, used by `_information.py`.
 
-Along one feature, the k nearest neighbours of a sample are within k places of it in sorted order,
-and the samples within a radius are an interval of that order, found by bisection. A feature thus
-costs two sorts (of integers, which XLA sorts fast) and bisections.
+The samples are sorted by one feature. The k nearest neighbours of a sample are then at most k
+places away, and the samples within a radius form an interval, which bisection finds. Each feature
+costs two sorts (of integers, which XLA sorts fast) and several bisections.
 
-Repeated values tie distances. The estimate is then its mean over arbitrarily small noise that
-breaks the ties; scikit-learn adds such noise once, at random. If the k-th neighbour is at distance
-0, this mean is known exactly: k and m_i become the numbers of equal samples, the sample itself
-included, which is the rule of Gao et al. (2017).
+Repeated values make distances tie. The estimate is then replaced by its mean over arbitrarily
+small noise that breaks the ties; scikit-learn adds such noise once, at random. If the k-th
+neighbour is at distance 0, this mean is known exactly: k and m_i become the numbers of equal
+samples, including the sample itself. This is the rule of Gao et al. (2017).
 """
 
 import functools
@@ -31,11 +31,11 @@ from jaxfs.methods.classical._class_moments import in_units, overall_moments
 
 
 class _Near(NamedTuple):
-    """Samples sorted by class and then by value, and their neighbourhoods.
+    """Samples sorted by class and then by value, with numbers of near samples.
 
-    `radius`: r_i. `own`, `all`: number of samples nearer than r_i, itself included, in the class of
-    the sample and in all classes; `own` is valid only if r_i is not 0. `up_to(radius)`: both
-    numbers within a radius, with the samples at the radius.
+    `radius` is r_i. `own` and `all` are the numbers of samples nearer than r_i in the class of
+    sample i and in all classes, including sample i; `own` is valid only if r_i is not 0.
+    `up_to(radius)` returns both numbers for another radius, including samples at the radius.
     """
 
     value: Float[Array, "n"]
@@ -46,18 +46,18 @@ class _Near(NamedTuple):
 
 
 class _Sorted(NamedTuple):
-    """Samples sorted by class; those that are absent, or alone in their class, come last."""
+    """Samples sorted by class. Samples that are absent or alone in their class come last."""
 
     order: Int[Array, "n"]
     group: Int[Array, "n"]
     present: Bool[Array, "n"]
-    neighbors: Int[Array, "n"]  # k_c
+    neighbors: Int[Array, "n"]  # k_c for each sample
     number: Int[Array, ""]
     constant: Float[Array, ""]  # Σ_i ψ(k_c) − ψ(N_c) + ψ(N)
 
 
 def _sorted_by_class(y, present, num_classes: int, k: int, dtype, xp: Any = jnp) -> _Sorted:
-    """`_Sorted` by the functions of a module: `jax.numpy` or `numpy`."""
+    """Compute `_Sorted` with the array module `xp`: `jax.numpy` or `numpy`."""
     classes = xp.arange(num_classes, dtype=y.dtype)
     sizes = xp.sum((y[None] == classes[:, None]) & present[None], axis=1, dtype=np.int32)
     label = xp.clip(y, 0, num_classes - 1)
@@ -77,10 +77,11 @@ _traced_by_class = jax.jit(_sorted_by_class, static_argnums=(2, 3, 4))
 
 
 def with_classes(x: Float[Array, "n d"], y, present, num_classes: int, k: int) -> Float[Array, "d"]:
-    """Ross's estimate: ψ(N) + ⟨ψ(k_c) − ψ(N_c) − ψ(m_i)⟩, m_i the samples nearer than r_i.
+    """Ross's estimate of the mutual information: ψ(N) + ⟨ψ(k_c) − ψ(N_c) − ψ(m_i)⟩.
 
-    r_i is the distance to the neighbour of number k_c = min(k, N_c − 1) in the class of sample i;
-    `_tied` treats ties of distances. Classes of one sample are left out.
+    r_i is the distance from sample i to its k_c-th neighbour in its class, with
+    k_c = min(k, N_c − 1). m_i is the number of samples nearer than r_i. `_tied` handles tied
+    distances. Classes of one sample are left out.
     """
     if _checks.is_traced(y) or _checks.is_traced(present):
         samples = _traced_by_class(y, present, num_classes, k, x.dtype)
@@ -116,7 +117,7 @@ def _with_classes(x, samples: _Sorted, num_classes: int, k: int) -> Float[Array,
 
 
 def _digamma_table(n: int, dtype) -> np.ndarray:
-    """ψ(0 … n), with 0 for ψ(0), which is never used."""
+    """Table of ψ(0), …, ψ(n). The entry for ψ(0) is 0 and is never used."""
     harmonic = np.cumsum(1 / np.arange(1, n)) if n > 1 else np.zeros(0)
     return np.concatenate([[0, -np.euler_gamma][: n + 1], harmonic - np.euler_gamma]).astype(dtype)
 
@@ -148,11 +149,12 @@ def _within_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _
 
 
 def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) -> _Near:
-    """`_within_classes` for two classes, in three quarters of the time.
+    """Same result as `_within_classes` for two classes, in three quarters of the time.
 
-    Each class is sorted in place, with −∞ before it and +∞ after it. Sorting many equal numbers is
-    cheap, so both sorts cost little more than one sort of all samples. Each sample is then searched
-    in the other class only; in its own class its neighbours are known.
+    Each class is sorted separately in an array of all n samples, in which the samples of the other
+    class are replaced by −∞ or +∞. Sorting many equal numbers is cheap, so both sorts cost little
+    more than one sort of all samples. A bisection is then needed only in the other class, because
+    the neighbours in the own class are known.
     """
     n, infinity = row.shape[0], jnp.full_like(row, jnp.inf)
     zero = sort_last(jnp.where(group == 0, row, infinity))
@@ -174,13 +176,14 @@ def _within_two_classes(row: Float[Array, "n"], group: Int[Array, "n"], k: int) 
 
 
 def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
-    """The mean of ψ(m_i) over noise that breaks the ties.
+    """Mean of ψ(m_i) over noise that breaks the ties.
 
-    Nearer than r_i are s other samples of the class and S of all classes; at r_i there are b and B.
-    Noise puts the B samples in random order. The k_c-th neighbour is number k_c − s of the class
-    among them, at a place M, and m_i = S + M. The mean of ψ(M) is ψ(k_c − s) + ψ(B + 1) − ψ(b + 1).
-    At r_i = 0, where s = S = 0, this is exact. Elsewhere log(S + exp of it) is used, because ψ is
-    nearly a logarithm.
+    Let s other samples of the class, and S other samples of all classes, be nearer than r_i. Let b
+    samples of the class, and B of all classes, be at the distance r_i. Noise puts these B samples
+    in random order. Among them, the k_c-th neighbour is the (k_c − s)-th sample of the class. Let
+    M be its place; then m_i = S + M. The mean of ψ(M) is ψ(k_c − s) + ψ(B + 1) − ψ(b + 1). If
+    r_i = 0, then s = S = 0, and the result is exact. Otherwise log(S + exp(mean of ψ(M))) is used,
+    because ψ is nearly a logarithm.
     """
     _, radius, own, nearer, _ = near
     n = radius.shape[0]
@@ -195,11 +198,12 @@ def _tied(near: _Near, group, neighbors, psi, psi_m) -> Float[Array, "n"]:
 def _kth_distance(
     value: Float[Array, "n"], own: Int[Array, "n"], k: int
 ) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
-    """Distance to the k-th neighbour in a group of sorted values, or to the farthest of fewer.
+    """Distance to the k-th neighbour in a group of sorted values, and number of nearer values.
 
-    The k nearest and the value itself are consecutive: the narrowest of k + 1 such windows. The
-    second result is the number of values of the group that are nearer, itself included; it is valid
-    only if that distance is not 0.
+    If a group has fewer than k other values, the distance to the farthest value is returned. A
+    value and its k nearest neighbours are consecutive, so the narrowest of k + 1 windows of
+    consecutive values gives the distance. The number of nearer values in the group includes the
+    value itself; it is valid only if the distance is not 0.
     """
     n = value.shape[0]
     padded = jnp.pad(value, k, constant_values=jnp.nan)
@@ -212,7 +216,7 @@ def _kth_distance(
     distance = {shift: away(shift) for shift in range(-k, k + 1)}
     windows = [jnp.maximum(distance[-j], distance[k - j]) for j in range(k + 1)]
     near = functools.reduce(jnp.minimum, windows)
-    # A group with fewer than k others lies within k places as a whole.
+    # All values of a group with fewer than k other values are at most k places away.
     finite = [jnp.where(jnp.isinf(d), 0, d) for d in distance.values()]
     radius = jnp.where(jnp.isinf(near), functools.reduce(jnp.maximum, finite), near)
     return radius, sum((d < radius).astype(jnp.int32) for d in distance.values())
@@ -226,10 +230,10 @@ def _count_within(
     ratio=1.0,
     closed: bool = False,
 ) -> Int[Array, "m"]:
-    """Number of n sorted values within a radius of each value; equal values always count.
+    """For each value, how many of n sorted values are within a radius; equal values always count.
 
-    `pick(i)` gives each value the i-th number of its sorted row. Distances are `ratio` times the
-    differences. `closed` counts values at the radius too.
+    `pick(i)` returns, for each value, the i-th number of the sorted row to search. Distances are
+    `ratio` times the differences. `closed` also counts values at the radius.
     """
     away = operator.gt if closed else operator.ge
 
@@ -251,11 +255,13 @@ def _count_within(
 def with_target(
     x: Float[Array, "n d"], y: Float[Array, "n"], present: Bool[Array, "n"], k: int
 ) -> Float[Array, "d"]:
-    """Kraskov's first estimate: ψ(N) + ψ(k) − ⟨ψ(m_i) + ψ(m'_i)⟩, of variables of unit variance.
+    """Kraskov's first estimate of the mutual information: ψ(N) + ψ(k) − ⟨ψ(m_i) + ψ(m'_i)⟩.
 
-    r_i is the distance of sample i to its k-th neighbour by the larger of both differences; m_i and
-    m'_i count the samples nearer than r_i along the feature and along the target, itself included.
-    Where r_i is 0, they count its equals, and k is the number of samples equal to it in both.
+    The feature and the target are scaled to unit variance. The distance between two samples is the
+    larger of their differences in the feature and in the target. r_i is the distance from sample i
+    to its k-th neighbour. m_i and m'_i are the numbers of samples nearer than r_i along the feature
+    and along the target, including sample i. If r_i is 0, m_i and m'_i are the numbers of equal
+    values, and k is the number of samples with the same feature and the same target.
     """
     n = x.shape[0]
     x, y = lax.stop_gradient((x, y))
@@ -269,7 +275,7 @@ def with_target(
 
     def one(column):
         row, ratio = column
-        # Scale the differences: scaling the values would round tied distances apart.
+        # Scale the differences, not the values: rounding of scaled values would break ties.
         radius = _kth_distance_in_plane(row, y, ratio, present, k)
         x_rising = sort_last(jnp.where(present, row, jnp.inf))
         along = _count_within(lambda i: at(x_rising, i), n, row, radius, ratio)
@@ -291,7 +297,7 @@ def with_target(
 def _count_equals(
     x: Float[Array, "n"], y: Float[Array, "n"], present: Bool[Array, "n"]
 ) -> Int[Array, "n"]:
-    """Number of samples present with the same x and the same y, itself included."""
+    """For each sample, number of samples present with the same x and y, including itself."""
     n = x.shape[0]
     places = jnp.arange(n, dtype=jnp.int32)
     x, y = jnp.where(present, x, jnp.inf), jnp.where(present, y, jnp.inf)
@@ -305,7 +311,7 @@ def _count_equals(
 def _with_scales(
     x: Float[Array, "n d"], present: Bool[Array, "n"]
 ) -> tuple[Float[Array, "n d"], Float[Array, "d"]]:
-    """Values, 0 if absent, and reciprocals of their standard deviations, 0 for a constant."""
+    """Values (0 if absent) and reciprocal standard deviations (0 for a constant feature)."""
     m = overall_moments(x, present.astype(x.dtype))
     scale = safe_divide(jnp.ones_like(m.within), jnp.sqrt(m.within / jnp.sum(m.mass)))
     return in_units(x, present, jnp.argmax(present))[0], scale
@@ -320,9 +326,9 @@ def _kth_distance_in_plane(
 ) -> Float[Array, "n"]:
     """Distance to the k-th neighbour by max(ratio |x_i − x_j|, |y_i − y_j|); infinite if none.
 
-    `y` rises on the samples present, which come first. Each sample is compared with those next to
-    it in this order, where most samples have their neighbours. The few for which a sample farther
-    along y could still be nearer are then compared with all.
+    The samples present come first, sorted by ascending `y`. Each sample is first compared with the
+    samples next to it in this order, where most samples have their neighbours. If a sample farther
+    away in the order could still be nearer, the sample is compared with all samples.
     """
     n = x.shape[0]
     reach = min(n - 1, round(2 * (k * n) ** 0.5))
@@ -358,6 +364,6 @@ def _kth_distance_in_plane(
 
 
 def _insert(rising: tuple[Array, ...], new: Array) -> tuple[Array, ...]:
-    """The k smallest in ascending order after a new value; larger ones move up."""
+    """Insert a new value into the k smallest values, in ascending order; drop the largest value."""
     below = (new, *(jnp.maximum(new, r) for r in rising[:-1]))
     return tuple(map(jnp.minimum, rising, below))

@@ -1,8 +1,9 @@
 """Selectors that weigh the relevance of a feature to the class against its redundancy.
 
-Features are chosen one at a time. mRMR, JMI and CMIM use a criterion of the candidate and each
-feature chosen before, CFS the merit of the whole set. FCBF goes down the ranking and removes
-features that a better one makes redundant. Each step is one pass over the data.
+Features are chosen one at a time. mRMR, JMI and CMIM compare a candidate with each feature chosen
+before; CFS computes the merit of the whole set. FCBF chooses features in the order of relevance and
+removes each feature that a more relevant feature makes redundant. Each step is one pass over the
+data.
 
 All selectors except the F and Pearson forms of mRMR bin the features. Information I and entropy H
 are in nats; the symmetrical uncertainty is SU(A, B) = 2 I(A; B) / (H(A) + H(B)), in [0, 1].
@@ -15,7 +16,7 @@ from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods.classical import _bins, _greedy
 from jaxfs.methods.classical._filters import classified
 
-#: Default number of bins. Tables of two features have its square in cells, so it is small.
+#: Default number of bins. It is small because a table of two features has NUM_BINS² cells.
 NUM_BINS = 5
 
 
@@ -32,11 +33,11 @@ def mrmr_select(
     binning: str | None = None,
     weights: ArrayLike | None = None,
 ) -> Selection:
-    """Features of most relevance to the class and least redundancy with those chosen before (mRMR).
+    """Select features that are relevant to the class and not redundant with each other (mRMR).
 
-    The next feature k has the largest relevance(k) / mean_{j ∈ S} redundancy(k, j), where S are the
-    features chosen so far, or the largest difference of the two. The first has the largest
-    relevance.
+    S is the set of features chosen so far. The next feature k maximises
+    relevance(k) / mean_{j ∈ S} redundancy(k, j), or the difference of the relevance and this mean.
+    The first feature has the largest relevance.
 
     **Arguments**
 
@@ -45,7 +46,7 @@ def mrmr_select(
     - `num_features`: static, at most d.
     - `num_classes`: static, C ≥ 2.
     - `scheme`: static, "quotient" or "difference". F and a correlation have different units, so use
-      the difference with "mi" for both.
+      "difference" only with "mi" for both relevance and redundancy.
     - `relevance`: static. "f": `anova_score`; "mi": the information I(X_k; Y) in bins.
     - `redundancy`: static. "pearson": |correlation|; "mi": I(X_k; X_j) in bins.
     - `num_bins`, `binning`: static; for "mi" only. By default 5 bins of equal "frequency"; "width"
@@ -57,19 +58,21 @@ def mrmr_select(
     saturation: `saturated_at` is `num_features`.
 
     **Numerics** features of relevance 0, such as constants, or of unknown relevance (F needs more
-    samples than classes) are never chosen; ties, to rounding, go to the lowest index. In the
-    quotient a redundancy counts as at least 0.001, and a mean redundancy of 1 (a copy of all chosen
-    features) as infinite, as in the `mrmr-selection` package; the defaults are its `mrmr_classif`.
-    A feature that happens to be uncorrelated with the first one counts a thousandfold: in data of
-    few distinct values, where correlations can be exactly 0, weak features come second or third and
-    are not chosen again from other samples. Look at their stability, or use "difference" with "mi"
-    for both. Any NaN or infinity in `x` makes all indices −1. Every class needs a sample; under
-    `jit`, samples with labels out of range are left out.
+    samples than classes) are never chosen. Ties, up to rounding, go to the lowest index. In the
+    quotient, a redundancy below 0.001 counts as 0.001, and a mean redundancy of 1 (a copy of all
+    chosen features) counts as infinite. The `mrmr-selection` package has the same rules; the
+    defaults here equal its `mrmr_classif`. If a feature happens to be uncorrelated with the first
+    feature, the quotient multiplies its relevance by 1000. In data with few distinct values,
+    correlations can be exactly 0. Weak features are then chosen second or third, and are not chosen
+    again from other samples. Check their stability, or use "difference" with "mi" for both. Any NaN
+    or infinity in `x` makes all indices −1. Every class needs a sample; under `jit`, samples with
+    labels out of range are left out.
 
     **Cost** one pass over `x` per feature ("mi": O(n d num_bins²)); memory two copies of `x`.
 
     **Reference** Ding and Peng, *Minimum redundancy feature selection from microarray gene
-    expression data*, 2005: FCQ, FCD, MIQ, MID. "Pearson" for continuous features is theirs too.
+    expression data*, 2005: FCQ, FCD, MIQ, MID. They also use "pearson" for continuous
+    features.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (200, 5))
@@ -102,24 +105,25 @@ def cfs_select(
     binning: str = "frequency",
     weights: ArrayLike | None = None,
 ) -> Selection:
-    """Features that correlate with the class and not with each other, by Hall's merit (CFS).
+    """Select features that correlate with the class and not with each other, by Hall's merit (CFS).
 
     The merit of a set of k features is Σ_f SU(f, Y) / √(k + Σ_{f ≠ g} SU(f, g)), which is
-    k r̄_cf / √(k + k (k − 1) r̄_ff). Features are added while one raises it.
+    k r̄_cf / √(k + k (k − 1) r̄_ff). Features are added as long as one of them
+    raises the merit.
 
-    **Arguments** those of `mrmr_select`.
+    **Arguments** as in `mrmr_select`.
 
     **Returns** `Selection`: `indices (k,)` in the order chosen, −1 once no feature raises the
     merit; `objective (k,)`, the merit after each choice. `saturated_at` is `num_features`.
 
-    **Numerics** as in `mrmr_select`. Uncertainties in bins are biased upwards, more between
-    features than with the class, which has fewer cells: with few samples in many bins, few features
-    are chosen.
+    **Numerics** as in `mrmr_select`. Symmetrical uncertainties from bins are biased upwards.
+    The bias is larger between features than with the class, because tables with the class have
+    fewer cells. Few features are therefore chosen if there are few samples in many bins.
 
     **Cost** O(n d num_bins²) per feature; memory two copies of `x`.
 
     **Reference** Hall, *Correlation-based feature selection for machine learning*, 1999, eq. 4.1.
-    Hall's best-first search may look back five steps; this search stops instead.
+    Hall's best-first search may go back up to five steps; this search stops instead.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (200, 5))
@@ -141,20 +145,22 @@ def fcbf_select(
     binning: str = "frequency",
     weights: ArrayLike | None = None,
 ) -> Selection:
-    """Predominant features: more related to the class than to any feature chosen before (FCBF).
+    """Select features more related to the class than to any feature chosen before (FCBF).
 
-    Features f are chosen by descending SU(f, Y), as long as it is at least `threshold`. Choosing f
-    removes every feature g with SU(f, g) ≥ SU(g, Y).
+    Features f are chosen by descending SU(f, Y), as long as it is at least `threshold`. When f is
+    chosen, every feature g with SU(f, g) ≥ SU(g, Y) is removed. The paper calls the chosen
+    features predominant.
 
-    **Arguments** those of `mrmr_select`, and `threshold` in [0, 1], which may be traced.
+    **Arguments** as in `mrmr_select`, and `threshold` in [0, 1], which may be traced.
 
-    **Returns** `Selection`: `indices (k,)` in the order chosen, −1 if none is left; `objective
-    (k,)`, SU with the class. `saturated_at` is `num_features`.
+    **Returns** `Selection`: `indices (k,)` in the order chosen, −1 if no candidate is left;
+    `objective (k,)`, SU with the class. `saturated_at` is `num_features`.
 
     **Numerics**, **Cost** as in `cfs_select`.
 
     **Reference** Yu and Liu, *Feature selection for high-dimensional data: a fast correlation-based
-    filter solution*, 2003, Figure 2; they bin by the class (MDL), not by frequency.
+    filter solution*, 2003, Figure 2; the paper chooses bins by the class (MDL), not by
+    frequency.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (200, 5))
@@ -178,12 +184,12 @@ def jmi_select(
     binning: str = "frequency",
     weights: ArrayLike | None = None,
 ) -> Selection:
-    """Features with most information about the class in pairs with those chosen before (JMI).
+    """Select features that are informative about the class jointly with each chosen feature (JMI).
 
-    The next feature k has the largest Σ_{j ∈ S} I(X_k, X_j; Y), and the first the largest
-    I(X_k; Y).
+    S is the set of features chosen so far. The next feature k maximises Σ_{j ∈ S} I(X_k, X_j; Y).
+    The first feature maximises I(X_k; Y).
 
-    **Arguments** those of `mrmr_select`.
+    **Arguments** as in `mrmr_select`.
 
     **Returns** `Selection`: `indices (k,)` in the order chosen, −1 if no candidate is left;
     `objective (k,)`, the criterion of each feature when it was chosen. `saturated_at` is
@@ -215,9 +221,9 @@ def cmim_select(
     binning: str = "frequency",
     weights: ArrayLike | None = None,
 ) -> Selection:
-    """Features that stay informative about the class, whichever chosen one is known (CMIM).
+    """Select features that stay informative about the class given any chosen feature (CMIM).
 
-    The next feature k has the largest min(I(X_k; Y), min_{j ∈ S} I(X_k; Y | X_j)).
+    The next feature k maximises min(I(X_k; Y), min_{j ∈ S} I(X_k; Y | X_j)).
 
     **Arguments**, **Returns**, **Numerics**, **Cost** as in `jmi_select`. A copy of a chosen
     feature has the value 0 and comes after all features that add information.

@@ -1,7 +1,7 @@
-"""Visits to every sample and its nearest neighbours, in blocks of rows: the loops of `_relieff.py`.
+"""Loops of `_relieff.py`, which visit every sample and its nearest neighbours in blocks of rows.
 
-The distances of a block are discarded once its neighbours are known, and the differences once they
-are summed: neither an n × n nor an n × k × d array is formed.
+The distances of a block are discarded once its neighbours are known. The differences are discarded
+once they are summed. Neither an n × n nor an n × k × d array is formed.
 """
 
 import functools
@@ -16,9 +16,9 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs._numerics import matmul, safe_divide, smallest
 from jaxfs.methods.classical._class_moments import Membership, known_membership
 
-#: Number of coordinates added in one loop of `manhattan`. With 8 the sums travel to memory too
-#: often, with 32 the loop runs out of registers; both were slower on CPU. A reduction over the axis
-#: of coordinates, instead of the explicit sum, took a hundred times as long.
+#: Number of coordinates added in one loop of `manhattan`. With 8 coordinates the sums are written
+#: to memory too often; with 32 the loop runs out of registers. Both were slower on CPU. A reduction
+#: over the axis of coordinates, instead of the explicit sum, took a hundred times as long.
 _TOGETHER = 16
 
 # ---- The scores ---------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def rrelieff(x, y, w, sigma, *, k: int, block: int) -> Float[Array, "d"]:
     data = _scaled_data(x, w)
     sums, totals = _sum_of_visits(data, visit, block)
     per_feature = _per_span(data, sums)
-    n_da, n_dcda, n_dc = per_feature[0], per_feature[1], totals[1]  # each divided by m
+    n_da, n_dcda, n_dc = per_feature[0], per_feature[1], totals[1]  # each sum divided by m
     different, alike = (jnp.broadcast_to(a, n_da.shape) for a in (n_dc, 1 - n_dc))
     score = safe_divide(n_dcda, different) - safe_divide(n_da - n_dcda, alike)
     score = jnp.where(n_dc == 0, jnp.zeros_like(score), score)
@@ -73,7 +73,7 @@ def rrelieff(x, y, w, sigma, *, k: int, block: int) -> Float[Array, "d"]:
 
 
 class _ScaledData(NamedTuple):
-    """Samples, the span of their features, and features scaled to [0, 1] for the distances."""
+    """Samples, the span of each feature, and features scaled to [0, 1] for the distances."""
 
     x: Float[Array, "n d"]
     w: Float[Array, "n"]
@@ -85,11 +85,11 @@ class _ScaledData(NamedTuple):
 def _ranges(
     x: Float[Array, "n d"], present: Bool[Array, "n"]
 ) -> tuple[Float[Array, "d"], Float[Array, "d"], Bool[Array, ""]]:
-    """Smallest value and span of every feature, and whether all values present are finite."""
+    """Smallest value and span of every feature, and whether all values used are finite."""
     there = present[:, None]
     low = jnp.min(jnp.where(there, x, jnp.inf), axis=0)
     span = jnp.max(jnp.where(there, x, -jnp.inf), axis=0) - low
-    return low, span, jnp.isfinite(span[jnp.argmax(span)])  # `argmax` finds NaN first
+    return low, span, jnp.isfinite(span[jnp.argmax(span)])  # `argmax` prefers NaN
 
 
 def _scaled_data(x: Float[Array, "n d"], w: Float[Array, "n"]) -> _ScaledData:
@@ -102,7 +102,7 @@ def _scaled_data(x: Float[Array, "n d"], w: Float[Array, "n"]) -> _ScaledData:
 
 
 def _per_span(data: _ScaledData, sums: Float[Array, "r d"]) -> Float[Array, "r d"]:
-    """Sums of differences in units of the spans; NaN if these are unknown."""
+    """Sums of differences divided by the span of each feature; NaN if a span is not finite."""
     sums = jnp.where(data.known, sums, jnp.nan)
     return safe_divide(sums, jnp.broadcast_to(data.span[None], sums.shape))
 
@@ -110,17 +110,17 @@ def _per_span(data: _ScaledData, sums: Float[Array, "r d"]) -> Float[Array, "r d
 def _sum_of_visits(
     data: _ScaledData, visit: Callable[[Array, Array], tuple[Array, Array]], block: int
 ) -> tuple[Float[Array, "r d"], Float[Array, "r"]]:
-    """Σ_i w_i/m Σ_j c_rj |x_i − x_j|, with j over q samples near i, and Σ_i w_i/m Σ_j c_rj.
+    """Return Σ_i w_i/m Σ_j c_rj |x_i − x_j| and Σ_i w_i/m Σ_j c_rj, with j over q samples near i.
 
-    `visit(i, row)` takes a sample and its distances to all samples, and returns indices `(q,)` and
-    their coefficients `(r, q)`.
+    `visit(i, row)` takes the index of a sample and its distances to all samples. It returns the
+    indices `(q,)` of the near samples and their coefficients `(r, q)`.
     """
     n = data.w.shape[0]
     mass = data.w / jnp.sum(data.w)
 
     @jax.checkpoint  # do not keep the differences of every block for the backward pass
     def sums(places):
-        # The last block is filled up with samples visited before, with mass 0.
+        # The last block is padded with samples visited before, which get mass 0.
         i = places % n
         near, c = jax.vmap(visit)(i, manhattan(data.chunks[:, :, i], data.chunks))
         c = jnp.where(places < n, mass[i], 0)[:, None, None] * c
@@ -135,10 +135,11 @@ def _sum_of_visits(
 def _nearest(
     i: Int[Array, ""], row: Float[Array, "n"], members: Bool[Array, "n"], own, w, influence, k: int
 ) -> tuple[Int[Array, "k"], Float[Array, "k"]]:
-    """The k nearest members to sample i, and the share of each in their total influence.
+    """The k members nearest to sample i, and the share of each in their total influence.
 
-    If there are fewer than k, i itself with share 0 fills up. A weight of i above 1 means copies of
-    i, which come first if i is a member (`own`): they take a share, and their differences are 0.
+    If there are fewer than k members, the result is padded with i, with share 0. A weight of i
+    above 1 stands for copies of i. If i is a member (`own`), the copies come first: they take a
+    share of the influence, and their differences are 0.
     """
     others = members & (jnp.arange(members.shape[0]) != i)
     near = smallest(jnp.where(others, row, jnp.inf), k)[1]
@@ -151,9 +152,10 @@ def _nearest(
 
 
 def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> Callable[[Array], Array]:
-    """Total influence of the first r neighbours: Σ_{t ≤ r} exp(−(t/σ)²), in units of the first.
+    """Function of r: total influence of the first r neighbours, Σ_{t ≤ r} exp(−(t/σ)²).
 
-    A function of r, linear between whole r and constant beyond k.
+    The influence is divided by the influence of the first neighbour. The function is linear between
+    integers r and constant beyond k. Without σ, every neighbour has the influence 1.
     """
     if sigma is None:
         return lambda r: jnp.clip(r, 0, k)
@@ -174,9 +176,9 @@ def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> Callable[[Array
 
 
 def coordinate_chunks(x: Float[Array, "n p"]) -> Float[Array, "c u n"]:
-    """Points as columns, with their coordinates in chunks; zeros fill the last chunk.
+    """Points as columns, with their coordinates in chunks; the last chunk is padded with zeros.
 
-    The fused loops of XLA run over the points, so each coordinate must be contiguous.
+    XLA's fused loops run over the points, so the values of each coordinate must be contiguous.
     """
     x = jnp.pad(x, ((0, 0), (0, -x.shape[1] % _TOGETHER)))
     return x.T.reshape(-1, _TOGETHER, x.shape[0])
@@ -185,9 +187,10 @@ def coordinate_chunks(x: Float[Array, "n p"]) -> Float[Array, "c u n"]:
 def manhattan(a: Float[Array, "c u b"], z: Float[Array, "c u n"]) -> Float[Array, "b n"]:
     """Manhattan distances Σ_p |a_ip − z_jp| between points in the form of `coordinate_chunks`.
 
-    Unlike Euclidean distances, they are no matrix product.
+    Unlike Euclidean distances, Manhattan distances cannot be computed by a matrix product.
 
-    **Numerics** symmetric to the last bit, 0 between equal points, independent of the block.
+    **Numerics** distances are symmetric to the last bit, 0 between equal points, and do not depend
+    on the block.
 
     **Cost** O(b n p) time; memory O(b n).
     """

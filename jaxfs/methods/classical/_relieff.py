@@ -1,13 +1,15 @@
-"""ReliefF and RReliefF: scores of features that differ between neighbours with different targets.
+"""ReliefF and RReliefF scores: high if a feature differs between neighbours of different targets.
 
-Every sample R_i is visited. Its neighbours are nearest in the Manhattan distance Σ_A diff(A, i, j),
-with features divided by their range: diff(A, i, j) = |x_iA − x_jA| / (max_A − min_A). With H the k
-nearest samples of R_i's own class and M(c) those of another class c, P the priors and m samples,
+Each of the m samples R_i is visited. Features A are divided by their range:
+diff(A, i, j) = |x_iA − x_jA| / (max_A − min_A). Neighbours are nearest in the Manhattan distance
+Σ_A diff(A, i, j). Let H be the k nearest samples of the same class as R_i, M(c) the k nearest
+samples of another class c, and P(c) the prior of class c:
 
     ReliefF:   W[A] = 1/m Σ_i [ Σ_{c ≠ y_i} P(c) / (1 − P(y_i)) · mean_{j ∈ M(c)} diff(A, i, j)
                                 − mean_{j ∈ H} diff(A, i, j) ]
 
-and, with a numeric target τ and the influence d(i, j) of the k nearest samples of R_i,
+For a numeric target τ, let d(i, j) be the influence of sample j, one of the k samples nearest to
+R_i:
 
     RReliefF:  W[A] = N_dCdA / N_dC − (N_dA − N_dCdA) / (m − N_dC),
                N_dC = Σ_ij diff(τ, i, j) d(i, j), N_dA = Σ_ij diff(A, i, j) d(i, j),
@@ -27,9 +29,9 @@ from jaxfs._types import ArrayLike, Scalar
 from jaxfs.methods.classical import _relief_visits
 from jaxfs.methods.classical._filters import classified, targeted
 
-#: Default number of neighbours (Kononenko 1994); fewer if a class has fewer samples.
+#: Default number of neighbours (Kononenko 1994). Fewer are used if a class has fewer samples.
 _NEIGHBORS = 10
-#: Maximum number of temporary entries and of rows in a default block; larger is no faster.
+#: Maximum number of temporary entries, and of rows, in a default block. Larger is not faster.
 _MEMORY, _ROWS = 2**23, 128
 
 
@@ -42,22 +44,23 @@ def relieff_score(
     weights: ArrayLike | None = None,
     block_size: int | None = None,
 ) -> Float[Array, "d"]:
-    """ReliefF score: mean difference to neighbours of other classes, minus that to the own class.
+    """ReliefF score: high if a feature differs between near samples of different classes.
 
-    The docstring of this module, `_relieff.py`, has the formula.
+    The score is the mean difference to neighbours of other classes, minus the mean difference to
+    neighbours of the same class. The docstring of this module, `_relieff.py`, has the formula.
 
     **Arguments**
 
-    - `x`: `(n, d)`; units do not matter, features are divided by their range.
+    - `x`: `(n, d)`; units do not matter, because features are divided by their range.
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_classes`: static, C ≥ 2.
-    - `num_neighbors`: k, static, in [1, n − 1]; every class must have more than k samples. By
-      default one less than the size of the smallest class, at most 10; min(10, n − 1) if
-      labels or weights are traced.
-    - `weights`: `(n,)`, nonnegative sample weights; zero leaves a sample out. A whole number w
-      counts the sample w times: it is visited w times, counts w times in the priors and among the
-      k neighbours of others, and has w − 1 copies of itself among its own neighbours. With
-      fractional weights, the k nearest samples are used until their weights reach k.
+    - `num_neighbors`: k, static, in [1, n − 1]; every class must have more than k samples. The
+      default is one less than the size of the smallest class, and at most 10. It is min(10, n − 1)
+      if labels or weights are traced.
+    - `weights`: `(n,)`, nonnegative sample weights; zero leaves a sample out. A sample with
+      an integer weight w is visited w times, counts w times in the priors and among the k
+      neighbours of other samples, and has w − 1 copies of itself among its own neighbours. With
+      fractional weights, the k nearest samples are used until their weights sum to k.
     - `block_size`: number of samples visited at a time; static. The default is at most 128 and
       keeps the temporary memory near 2²³ entries. It changes speed and memory, not the result.
 
@@ -65,10 +68,10 @@ def relieff_score(
 
     **Numerics** neighbours at equal distance are taken by ascending index. Distances are exact to a
     few eps, but exact ties may be broken by rounding unless ranges are powers of two. A class with
-    fewer neighbours than k is an error if labels and weights are concrete. If they are traced, the
-    neighbours that exist are averaged, and a class without samples, or a sample with a label out of
-    range, is left out. NaN or infinity in a sample of positive weight makes all scores
-    NaN, because its distances affect all neighbours.
+    fewer than k neighbours raises an error if labels and weights are concrete. If labels or weights
+    are traced, the neighbours that exist are averaged, and a class without samples, or a sample
+    with a label out of range, is left out. NaN or infinity in a sample of positive weight makes all
+    scores NaN, because the distances of this sample affect all neighbours.
 
     **Derivatives** in `x`, with the neighbours held constant.
 
@@ -76,10 +79,10 @@ def relieff_score(
     O(block_size · (n + C k d)).
 
     **Reference** Kononenko 1994; Robnik-Šikonja and Kononenko 2003, Figure 2. The `skrebate`
-    package (0.8) gives the same numbers for two classes of continuous features. For more classes it
-    averages the misses of all classes equally and does not use the priors. It compares features of
-    at most ten values by equality. If there are such features, it also sets differences of other
-    features to 1 where they exceed a standard deviation.
+    package (0.8) gives the same numbers for two classes of continuous features. For more classes
+    `skrebate` averages the neighbours of all other classes equally and does not use the priors. It
+    compares features of at most ten distinct values by equality. If there are such features, it
+    also sets the differences of other features to 1 if they exceed a standard deviation.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (100, 4))
@@ -104,8 +107,8 @@ def rrelieff_score(
 ) -> Float[Array, "d"]:
     """RReliefF: ReliefF for a numeric target.
 
-    P(different feature | different target) − P(different feature | same target), among near
-    samples. The docstring of this module, `_relieff.py`, has the formula.
+    The score estimates P(different feature | different target) − P(different feature | same target)
+    among near samples. The docstring of this module, `_relieff.py`, has the formula.
 
     **Arguments**
 
@@ -114,7 +117,7 @@ def rrelieff_score(
     - `num_neighbors`: k, static, in [1, n − 1]; by default one less than the number of samples, at
       most 10. The paper uses 70 with σ = 20.
     - `sigma`: σ, positive: the neighbour of rank r = 1 … k has the influence exp(−(r/σ)²), divided
-      by the sum over all k. `None` gives each neighbour 1/k. May be traced.
+      by the sum over all k. `None` gives each neighbour the influence 1/k. May be traced.
     - `weights`, `block_size`: as in `relieff_score`; each copy of a sample has its own rank.
 
     **Returns** `(d,)`; 0 for a constant feature, and for all features if the target is constant.
@@ -123,10 +126,11 @@ def rrelieff_score(
 
     **Derivatives** in `x`, `y` and `sigma`, with the neighbours held constant.
 
-    **Cost** that of `relieff_score` with one class.
+    **Cost** as in `relieff_score` with one class.
 
     **Reference** Robnik-Šikonja and Kononenko 2003, Figure 3. The `skrebate` package has another
-    score for such targets: ReliefF with hits and misses separated by a standard deviation.
+    score for numeric targets: ReliefF in which a neighbour counts as a hit or a miss according to
+    whether its target differs by less or more than a standard deviation.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (100, 4))
@@ -155,7 +159,7 @@ def _neighbors(asked: int | None, x: Array, w: Array, y: Array | None = None, c:
     if _checks.is_traced(w) or (y is not None and _checks.is_traced(y)):
         return k
     codes = np.zeros(n, int) if y is None else np.asarray(y)
-    # A sample of weight w counts as w neighbours, and as one if w is below 1.
+    # A sample of weight w counts as w neighbours, and as one neighbour if w is below 1.
     copies = np.where(np.asarray(w) > 0, np.maximum(np.asarray(w), 1), 0)
     counts = np.bincount(codes, weights=copies, minlength=c)
     least = int(np.argmin(counts))

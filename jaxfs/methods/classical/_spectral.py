@@ -1,6 +1,6 @@
-"""Scores on a graph of the samples: the Laplacian score, SPEC, and MCFS.
+"""Scores that use a graph of the samples: the Laplacian score, SPEC and MCFS.
 
-All use the same graphs: a dense affinity of heat-kernel or adaptive k-NN weights.
+All scores use the same graphs: a dense affinity matrix of heat-kernel or adaptive k-NN weights.
 """
 
 import functools
@@ -28,9 +28,9 @@ from jaxfs.kernels import self_tuning_affinity, squared_distances
 from jaxfs.kernels._distances import squarable
 from jaxfs.surrogates import linear
 
-#: Default number of neighbours by graph.
+#: Default number of neighbours for each kind of graph.
 NEIGHBORS = {"heat": 2, "adaptive": 5}
-#: Default number of features in a regression of MCFS.
+#: Default number of features in each regression of MCFS.
 _FEATURES_IN_MODEL = 50
 
 
@@ -43,26 +43,27 @@ def laplacian_score(
 ) -> Float[Array, "p"]:
     """Laplacian score: smoothness of each feature on a graph of the samples, 1 − ½ f̃ᵀLf̃ / f̃ᵀΔf̃.
 
-    f̃ is the feature minus its mean weighted by the degrees Δ, and L = Δ − W. The quotient is the
-    paper's score, in [0, 2], where small is good; here large is good.
+    Δ holds the degrees of the graph W, and L = Δ − W. f̃ is the feature minus its mean weighted by
+    the degrees. The quotient is the paper's score, in [0, 2], where smaller is better; here larger
+    is better.
 
     **Arguments**
 
     - `x`: `(n, p)`, n ≥ 3.
     - `graph`: static. "heat": exp(−‖x_i − x_j‖² / σ_i σ_j), where σ_i is the distance to the
       neighbour of rank `num_neighbors` (2 by default). "adaptive": weights of
-      `graphs.adaptive_weights` on the `num_neighbors` nearest (5 by default), the mean of both
-      directions.
+      `graphs.adaptive_weights` for the `num_neighbors` nearest samples (5 by default), averaged
+      over both directions.
     - `num_neighbors`: static.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
 
     **Returns** `(p,)`, in [0, 1]; 0 for a constant feature.
 
-    **Numerics** the graph is built from the data as they are: standardise features of different
-    units. NaN in a sample present makes all scores NaN, by its distances. A traced mask that leaves
-    too few samples also gives NaN.
+    **Numerics** the graph is built from the data as given: standardise features of different units.
+    NaN in a sample present makes all scores NaN, because it affects the distances. A traced
+    mask that leaves too few samples also gives NaN.
 
-    **Derivatives** in `x`, through the graph too ("adaptive": with fixed lists of neighbours).
+    **Derivatives** in `x`, also through the graph ("adaptive": with fixed lists of neighbours).
 
     **Cost** O(n² p).
 
@@ -87,7 +88,7 @@ def spec_score(
     num_neighbors: int | None = None,
     mask: ArrayLike | None = None,
 ) -> Float[Array, "p"]:
-    """SPEC: the share of each feature in the smooth eigenvectors of a graph of the samples.
+    """SPEC score: smoothness of each feature on a graph of the samples, by its eigenvectors.
 
     Let λ_j, ξ_j be the eigenpairs of the symmetric normalised Laplacian 𝓛, 0 = λ_1 ≤ λ_2 ≤ …, and
     f̂ = Δ^½ f / ‖Δ^½ f‖, α_j = f̂ᵀξ_j. The paper defines, with γ(λ) = λ^power,
@@ -95,24 +96,25 @@ def spec_score(
         φ₁ = f̂ᵀ γ(𝓛) f̂ = Σ_j γ(λ_j) α_j²        φ₂ = φ₁ / (1 − α_1²)
         φ₃ = Σ_{j = 2 … k} (γ(2) − γ(λ_j)) α_j²
 
-    Small is good for φ₁ and φ₂, large for φ₃. Here large is always good: the score is 1 − φ₁/γ(2),
-    1 − φ₂/γ(2) or φ₃/γ(2). With power 1, 1 − ½φ₂ is `laplacian_score`.
+    Smaller is better for φ₁ and φ₂, larger for φ₃. Here larger is always better: the score is
+    1 − φ₁/γ(2), 1 − φ₂/γ(2) or φ₃/γ(2). With power 1, 1 − ½φ₂ is `laplacian_score`.
 
     **Arguments**
 
     - `x`: `(n, p)`, n ≥ 3.
     - `ranking`: static, "phi1", "phi2" or "phi3". Only φ₂ does not depend on the mean of a feature.
-    - `power`: static, at least 1; a larger one penalises nearly smooth features less.
-    - `num_eigenvectors`: static, the k of φ₃, in [2, n], the trivial ξ_1 included; use the number
-      of clusters. Required for "phi3", and refused otherwise.
+    - `power`: static, at least 1; a larger power penalises nearly smooth features less.
+    - `num_eigenvectors`: static, the k of φ₃, in [2, n], including the trivial ξ_1; use the
+      number of clusters. Required for "phi3", an error otherwise.
     - `graph`, `num_neighbors`, `mask`: as in `laplacian_score`.
 
     **Returns** `(p,)`, in [0, 1]; 0 for a constant feature, which φ₁ would otherwise rank first.
 
-    **Numerics** as in `laplacian_score`. γ(𝓛) f̂ is a chain of products; φ₃ needs one `eigh`, and is
-    NaN if fewer than k samples are present.
+    **Numerics** as in `laplacian_score`. γ(𝓛) f̂ is computed by repeated products. φ₃ needs one
+    `eigh`, and is NaN if fewer than k samples are present.
 
-    **Derivatives** φ₁ and φ₂ in `x`, through the graph too; φ₃ is a constant.
+    **Derivatives** φ₁ and φ₂ are differentiable in `x`, also through the graph; φ₃ is treated as
+    constant.
 
     **Cost** O(n² p power); for φ₃ O(n² p + n³).
 
@@ -145,11 +147,11 @@ def mcfs_score(
     num_neighbors: int | None = None,
     mask: ArrayLike | None = None,
 ) -> Float[Array, "p"]:
-    """Multi-cluster feature selection (MCFS): max_i |β_im| of sparse regressions β_i.
+    """Multi-cluster feature selection (MCFS): max_i |β_im| over sparse regressions β_i.
 
-    The targets v_i are the first non-trivial solutions of L v = λ Δ v, of unit length. Each is
-    regressed on the features by least angle regression with the lasso's rule, up to `num_nonzero`
-    features.
+    The targets v_i are the first non-trivial solutions of L v = λ Δ v, of unit length. Each
+    target is regressed on the features by least angle regression with the lasso's rule, up to
+    `num_nonzero` features.
 
     **Arguments**
 
@@ -165,12 +167,13 @@ def mcfs_score(
     Features are not scaled: standardise those of different units. NaN in a sample present makes all
     scores NaN.
 
-    **Derivatives** none: the scores are constants.
+    **Derivatives** none: the scores are treated as constants.
 
     **Cost** O(n² p + n³), and O(np) for each feature that enters a regression.
 
     **Reference** Cai, Zhang and He, *Unsupervised feature selection for multi-cluster data*, 2010;
-    SSFS, section 2.1 and appendix F.3 (absolute coefficients, which one implementation omits).
+    SSFS, section 2.1 and appendix F.3 (absolute coefficients; one implementation omits the absolute
+    value).
 
     >>> import jax, jax.numpy as jnp
     >>> x = jax.random.normal(jax.random.key(0), (40, 4)).at[:20, 2].add(8.0)
@@ -205,7 +208,7 @@ def _arguments(x, graph: str, num_neighbors: int | None, mask, least: int):
 
 
 def min_samples(graph: str, k: int) -> int:
-    """Number of samples needed for k neighbours: adaptive weights use one neighbour more."""
+    """Number of samples needed for k neighbours; adaptive weights need one more neighbour."""
     return k + 1 if graph == "heat" else k + 2
 
 
@@ -220,18 +223,18 @@ def _affinity(
 
 
 class _OnGraph(NamedTuple):
-    """Features on the graph of the samples; absent samples are 0."""
+    """Features, and the graph of the samples; values of absent samples are 0."""
 
     w: Float[Array, "n n"]
     degree: Float[Array, "n 1"]
-    away: Float[Array, "n p"]  # f̃, minus the mean weighted by the degrees
+    away: Float[Array, "n p"]  # f̃: the feature minus its mean weighted by the degrees
     mean: Float[Array, "p"]
     spread: Float[Array, "p"]  # f̃ᵀΔf̃
     constant: Bool[Array, "p"]
     known: Bool[Array, ""]
 
     def scores(self, score: Float[Array, "p"]) -> Float[Array, "p"]:
-        """Scores with 0 for constant features, and NaN for all if the graph is unknown."""
+        """Scores with 0 for constant features, or NaN for all if the graph is not finite."""
         return jnp.where(self.known, jnp.where(self.constant, 0, score), jnp.nan)
 
 
@@ -242,7 +245,7 @@ def _on_graph(x, present, graph: str, k: int) -> _OnGraph:
     degree = jnp.sum(w, axis=1)[:, None]
     known = jnp.all(squarable(x)) & jnp.all(jnp.isfinite(degree))
     away, mean = x, jnp.zeros_like(x[0])
-    for _ in range(2):  # the second pass removes the rounding of a large mean
+    for _ in range(2):  # the second pass removes the rounding error of a large mean
         shift = jnp.sum(degree * away, axis=0) / jnp.sum(degree)
         away, mean = away - shift[None], mean + shift
     spread = jnp.sum(degree * away**2, axis=0)
