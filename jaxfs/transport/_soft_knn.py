@@ -85,7 +85,7 @@ def soft_knn(
     rows, width = e.shape
     k = _checks.integer(k, "k", low=1, high=width - 1)
     _checks.number(gamma, "gamma", low=0, scalar=True)
-    exact = not _checks.is_traced(gamma) and gamma == 0
+    exact = not _checks.is_traced(gamma) and float(gamma) == 0
     for value, name in ((scale, "scale"), (num_candidates, "num_candidates")):
         _checks.only_if(not exact, value, name, "gamma is positive")
     if num_candidates is not None:

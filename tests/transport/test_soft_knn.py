@@ -333,3 +333,9 @@ def test_lowers_for_cpu_cuda_and_tpu():
     shape = jax.ShapeDtypeStruct((3, M), jnp.float32)
     exported = jax.export.export(jax.jit(value_and_gradient), platforms=platforms)(shape)
     assert exported.platforms == platforms
+
+
+def test_gamma_may_be_an_array_that_jit_does_not_trace():
+    distances, gamma = jnp.asarray(rng(0).uniform(size=(2, 6))), jnp.asarray(0.1)
+    got = jax.jit(lambda e: soft_knn(e, 2, gamma=gamma).nearest)(distances)
+    np.testing.assert_allclose(got, soft_knn(distances, 2, gamma=0.1).nearest, rtol=1e-12)
