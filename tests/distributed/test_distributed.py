@@ -224,7 +224,7 @@ def test_bucket_pads_without_weight():
     sizes = [(5, 9, 4), (12, 7, 4), (6, 8, 4), (5, 5, 3), (11, 8, 4)]
 
     def difference(a, b, v, w):
-        """Of the means of two classes."""
+        """Difference of the weighted means of two classes."""
         return (v @ a) / jnp.sum(v) - (w @ b) / jnp.sum(w)
 
     datasets = [(generator.normal(size=(n, d)), generator.normal(size=(m, d))) for n, m, d in sizes]

@@ -135,7 +135,7 @@ def test_derivatives_of_spec():
 
 
 def test_padding():
-    """Of the adaptive graph; `test_contract.py` has the other cases."""
+    """Padding has no effect with the adaptive graph; `test_contract.py` has the other cases."""
     x, where = np.full((N + 6, P), np.nan), np.arange(N + 6) % 5 != 2
     x[where] = data()
     score = functools.partial(jaxfs.mcfs_score, graph="adaptive", num_clusters=3, num_nonzero=3)
