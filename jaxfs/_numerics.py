@@ -78,11 +78,8 @@ def safe_divide(a: Array, b: Array) -> Array:
 
 def nan_unless(known: Bool[Array, ""], tree):
     """The arrays of `tree` if `known`; otherwise floats become NaN and integers −1."""
-
-    def replaced(a: Array) -> Array:
-        return jnp.where(known, a, -1 if jnp.issubdtype(a.dtype, jnp.integer) else jnp.nan)
-
-    return jax.tree.map(replaced, tree)
+    missing = lambda a: -1 if jnp.issubdtype(a.dtype, jnp.integer) else jnp.nan  # noqa: E731
+    return jax.tree.map(lambda a: jnp.where(known, a, missing(a)), tree)
 
 
 def safe_sqrt(a: Float[Array, "*b"]) -> Float[Array, "*b"]:
@@ -188,6 +185,11 @@ def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Arr
     return centre
 
 
+def at(row: Array, places: Int[Array, "*s"]) -> Array:
+    """`row[places]` for indices in 0 … n − 1, without a check of bounds or signs in the loop."""
+    return row.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
 def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[Array, "k"]]:
     """The k smallest values, ascending, and their indices; ties are in ascending index order.
 
@@ -212,14 +214,14 @@ def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[
     def take(state, _):
         minima, value, index = state
         winner = jnp.argmin(minima)
-        group, place = groups[winner], winner * size + jnp.arange(size)
+        group, place = at(groups, winner), winner * size + jnp.arange(size)
 
         def later(value, index):
             """The group, with infinity for entries already taken: those up to (value, index)."""
             return jnp.where((group > value) | ((group == value) & (place > index)), group, jnp.inf)
 
         left = later(value, index)
-        value, index = jnp.min(left), place[jnp.argmin(left)]
+        value, index = jnp.min(left), winner * size + jnp.argmin(left)
         minima = jnp.where(jnp.arange(minima.size) == winner, jnp.min(later(value, index)), minima)
         return (minima, value, index), (value, index)
 

@@ -75,7 +75,8 @@ def clustering_accuracy(
     n = _size(labels, "labels")
     y = _checks.labels(labels, "labels", n, num_classes)
     c = _checks.labels(clusters, "clusters", n, num_clusters)
-    return _accuracy(y, c, _weights(weights, n), num_classes, num_clusters)
+    w = _checks.weights(weights, "weights", n, jnp.result_type(float))
+    return _accuracy(y, c, w, num_classes, num_clusters)
 
 
 def variation_of_information(
@@ -107,7 +108,8 @@ def variation_of_information(
     k = _clusters(num_clusters)
     n = _size(a, "a")
     a, b = _checks.labels(a, "a", n, k), _checks.labels(b, "b", n, k)
-    return _variation(a, b, _weights(weights, n), k)
+    w = _checks.weights(weights, "weights", n, jnp.result_type(float))
+    return _variation(a, b, w, k)
 
 
 class ClusteringStability(NamedTuple):
@@ -156,7 +158,8 @@ def clustering_stability(
     r, n = runs.shape
     runs = _checks.labels(runs.reshape(-1), "clusterings", r * n, k).reshape(r, n)
     block = min(r, _BLOCK // (2 * n * k), math.isqrt(_BLOCK) // k)
-    return _stability(runs, _weights(weights, n), k, max(1, block))
+    w = _checks.weights(weights, "weights", n, jnp.result_type(float))
+    return _stability(runs, w, k, max(1, block))
 
 
 def selection_stability(selected: ArrayLike, *, confidence: Scalar = 0.95) -> SelectionStability:
@@ -206,16 +209,6 @@ def _size(codes: ArrayLike, name: str) -> int:
     if len(shape) != 1 or shape[0] == 0:
         raise _checks.fail(name, "of shape (n,) with n ≥ 1, one code a sample", f"shape {shape}")
     return shape[0]
-
-
-def _weights(weights: ArrayLike | None, n: int) -> Float[Array, "n"]:
-    dtype = jnp.result_type(float)
-    if weights is None:
-        return jnp.ones(n, dtype)
-    return _checks.weights(weights, "weights", n, dtype)
-
-
-# ---- Tables of counts ---------------------------------------------------------------------------
 
 
 def _indicators(codes: Int[Array, "*b n"], w: Float[Array, "n"], k: int) -> Float[Array, "*b n k"]:

@@ -7,7 +7,7 @@ unions below them. An entry is called as `score(x, y, weights)`; `two_classes`, 
 Compilation takes most of the time, so the tests of an entry share a few programs. `eager` calls it
 with plain float32 data, x64 off. `answers` calls it with a stack of padded, weighted data sets
 under `jit` and `vmap`: in float32 with x64 off and, in the thorough run, in float64, where the
-oracles of the rooms are more exact. `gradients` has the derivatives, in float32 with x64 on.
+oracles of the rooms are more exact. `exported` has the derivatives, in float32 with x64 on.
 """
 
 import functools
@@ -236,14 +236,15 @@ def answers(score, *sets: tuple[np.ndarray, np.ndarray]) -> list:
 
 
 @functools.cache
-def gradients(score):
-    """The scores of padded data and the gradient of their sum, as one program."""
+def exported(score):
+    """The scores of padded data and the gradient of their sum, as one program for all platforms."""
 
     def call(rows, weights):
         values, pull = jax.vjp(lambda rows: score(rows, LABELS, weights), rows)
         return values, pull(jnp.ones_like(values))[0]
 
-    return jax.jit(call)
+    shapes = [jax.ShapeDtypeStruct(a.shape, jnp.float32) for a in padded(data())]
+    return jax.export.export(jax.jit(call), platforms=PLATFORMS)(*shapes)
 
 
 def assert_same(got, expected, rtol: float) -> None:
@@ -321,17 +322,15 @@ def test_weights_count_samples(score, dtype):
 @every_score
 def test_lowers_for_cpu_cuda_and_tpu(score):
     """With its gradient."""
-    shapes = [jax.ShapeDtypeStruct(a.shape, jnp.float32) for a in padded(data())]
-    exported = jax.export.export(gradients(score), platforms=PLATFORMS)(*shapes)
-    assert exported.platforms == PLATFORMS
-    assert [a.dtype for a in exported.out_avals] == ["float32", "float32"]
+    assert exported(score).platforms == PLATFORMS
+    assert [a.dtype for a in exported(score).out_avals] == ["float32", "float32"]
 
 
 @every_smooth
 def test_gradients_are_finite_and_padding_has_none(score):
     """In float32, where numbers overflow and vanish first."""
     rows, weights = padded(data(dtype="float32"), np.nan)
-    gradient = np.asarray(gradients(score)(rows, weights)[1])
+    gradient = np.asarray(exported(score).call(rows, weights)[1])
     assert np.all(np.isfinite(gradient))
     assert np.all(gradient[weights == 0] == 0)
     assert np.any(gradient[weights == 1] != 0)

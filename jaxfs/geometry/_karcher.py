@@ -96,30 +96,18 @@ def karcher_mean(one: Callable[..., tuple[Array, ...]]) -> Callable[..., Karcher
     return mean
 
 
-class Outlook(NamedTuple):
-    """The direction of descent at a point, and the allowed step lengths.
-
-    - `tangent`: T = Σ wᵢ Log(Kᵢ), the direction of descent.
-    - `safe`: a step length that reduces ‖T‖ near the mean; `longest`: the largest step length.
-    - `rounding`: an estimate of the part of ‖T‖ that rounding errors cause.
-    """
-
-    tangent: Array
-    safe: Array
-    longest: Array
-    rounding: Array
-
-
 def descend(
-    look: Callable[[Array], Outlook],
+    look: Callable[[Array], tuple[Array, Array, Array, Array]],
     move: Callable[[Array, Array, Array], tuple[Array, Array]],
     start: Array,
     max_iterations: int,
 ) -> tuple[Array, Array, Array, Array]:
     """Return the fields of a `KarcherMean`, by steepest descent with Barzilai–Borwein steps.
 
-    `look(point)` returns an `Outlook`. `move(point, T, step)` returns the new point, and T
-    transported to the new point. The first step length is 1.
+    `look(point)` returns the direction of descent T = Σ wᵢ Log(Kᵢ), a safe step length that reduces
+    ‖T‖ near the mean, the largest allowed step length, and an estimate of the part of ‖T‖ that
+    rounding errors cause. `move(point, T, step)` returns the new point, and T transported to the
+    new point. The first step length is 1.
 
     The next step length is step·⟨T, T⟩/⟨T, T − T'⟩, the inverse of the curvature along the last
     step. On average this is faster than the best constant step, but not at every point. The loop
@@ -167,23 +155,20 @@ def implicit_zero(field: Callable[[Array], Array], zero: Array) -> Array:
 
     0 = d(field) = J dx + ∂field gives dx = −J⁻¹ ∂field. The Jacobian J must be symmetric and
     positive definite.
+
+    Conjugate gradients solve this system to rounding; n steps scale the error by 2 exp(−2n/√κ). The
+    SPD Hessian has a condition number κ ≤ log(1/eps) for all matrices that a dtype can hold. The
+    Hessian of subspaces exceeds this κ only near the edge of the ball in which their mean is
+    unique. The maximum number of steps follows from this κ. It is reached if rounding errors in the
+    products with J keep the residual above the tolerance.
     """
+    tolerance = eps(zero.dtype)
+    steps = math.ceil(0.5 * math.sqrt(-math.log(tolerance)) * math.log(2 / tolerance))
 
     def solve(jacobian, y):
         # JAX cannot transpose `cg` alone here, because the start of `cg` depends on `y`.
-        return lax.custom_linear_solve(jacobian, y, _conjugate_gradients, symmetric=True)
+        return lax.custom_linear_solve(
+            jacobian, y, lambda f, y: cg(f, y, tol=tolerance, maxiter=steps)[0], symmetric=True
+        )
 
     return lax.custom_root(field, zero, lambda f, x: x, solve)
-
-
-def _conjugate_gradients(matvec: Callable[[Array], Array], b: Array) -> Array:
-    """Solve a linear system by `cg`, to rounding. n steps scale the error by 2 exp(−2n/√κ).
-
-    The SPD Hessian has a condition number κ ≤ log(1/eps) for all matrices that a dtype can hold.
-    The Hessian of subspaces exceeds this κ only near the edge of the ball in which their mean is
-    unique. The maximum number of steps follows from this κ. `cg` reaches the maximum if rounding
-    errors in `matvec` keep the residual above the tolerance.
-    """
-    tolerance = eps(b.dtype)
-    steps = math.ceil(0.5 * math.sqrt(-math.log(tolerance)) * math.log(2 / tolerance))
-    return cg(matvec, b, tol=tolerance, maxiter=steps)[0]

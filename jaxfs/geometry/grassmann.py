@@ -245,9 +245,6 @@ def _log(g1: Float[Array, "*b d k"], g2: Float[Array, "*b d k"]) -> Float[Array,
     return matmul(x, _frechet.matrix_function(_ANGLE_OVER_SINE, u))
 
 
-# ---- Functions of the angles --------------------------------------------------------------------
-
-
 @functools.partial(jax.jit, static_argnums=0)
 def _series(ratio: Callable[..., Array], t: Array | None, *nodes: Array) -> Array:
     """The divided difference over `nodes` of F(x) = 1 + r₀x (1 + r₁x (1 + …)), r_n = ratio(n, t).
@@ -295,9 +292,6 @@ _SINC_ROOT = _from_series(lambda n, t: -0.25 / ((n + 1.5) * (n + 1)))._replace(
 )
 
 
-# ---- The Karcher mean ---------------------------------------------------------------------------
-
-
 @_karcher.karcher_mean
 def _mean(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int):
     """Return the mean as exp(M, Δ), where the fixed point M is a constant and Δ is 0.
@@ -307,7 +301,12 @@ def _mean(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int
     g0, w0 = lax.stop_gradient((g, w))
     heaviest = g0[jnp.argmax(w0)]
     g0 = _karcher.silence(g0, w0 == 0, heaviest)
-    start = jnp.where(present(heaviest)[None], _chordal_mean(g0, w0), 0.0)
+    # The k leading eigenvectors of Σ wᵢ GᵢGᵢᵀ, from the thin matrix [√wᵢ Gᵢ].
+    _, d, k = g.shape
+    stacked = jnp.permute_dims(jnp.sqrt(w0)[:, None, None] * g0, (1, 0, 2)).reshape(d, -1)
+    u, s, _ = _lapack.svd(stacked)
+    start = jnp.where(jnp.isnan(s[0]), jnp.nan, u[:, :k])
+    start = jnp.where(present(heaviest)[None], start, 0.0)
     look = functools.partial(_look, g=g0, w=w0)
     m, *report = _karcher.descend(look, _move, start, max_iterations)
 
@@ -335,7 +334,7 @@ def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]
     delta = _karcher.weighted_sum(w, _logs(m, g))
     longest = 1 / jnp.maximum(_karcher.norm(delta), 0.01)
     one = jnp.ones_like(longest)
-    return _karcher.Outlook(delta, one, jnp.maximum(longest, 1), 0 * one)
+    return delta, one, jnp.maximum(longest, 1), 0 * one
 
 
 def _move(m: Float[Array, "d k"], delta: Float[Array, "d k"], step: Float[Array, ""]):
@@ -353,11 +352,3 @@ def _move(m: Float[Array, "d k"], delta: Float[Array, "d k"], step: Float[Array,
 
 def _logs(m: Float[Array, "d k"], g: Float[Array, "m d k"]) -> Float[Array, "m d k"]:
     return _log(jnp.broadcast_to(m, g.shape), g)
-
-
-def _chordal_mean(g: Float[Array, "m d k"], w: Float[Array, "m"]) -> Float[Array, "d k"]:
-    """The k leading eigenvectors of Σ wᵢ GᵢGᵢᵀ, from the thin matrix [√wᵢ Gᵢ]."""
-    _, d, k = g.shape
-    stacked = jnp.permute_dims(jnp.sqrt(w)[:, None, None] * g, (1, 0, 2)).reshape(d, -1)
-    u, s, _ = _lapack.svd(stacked)
-    return jnp.where(jnp.isnan(s[0]), jnp.nan, u[:, :k])

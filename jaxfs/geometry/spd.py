@@ -29,7 +29,7 @@ from jaxfs.geometry import _karcher
 from jaxfs.geometry._karcher import KarcherMean
 from jaxfs.linalg import _frechet, _lapack
 from jaxfs.linalg._divided_differences import EXP, HALF_WAY, LOG, POWER
-from jaxfs.linalg._lapack import solve_triangular
+from jaxfs.linalg._lapack import sandwich, solve_triangular
 
 __all__ = ["KarcherMean", "difference", "distance", "exp", "geodesic", "inner", "log", "mean"]
 
@@ -207,9 +207,8 @@ def difference_of(
 ) -> Float[Array, "*b d d"]:
     """`difference(a, b, t)` from a + b and a − b, which must be symmetric."""
     chol = _cholesky(total)
-    margin = 4 * eps(chol.dtype)
-    domain = lambda x: jnp.abs(x) < 1 - margin  # noqa: E731
-    return _unwhiten(HALF_WAY, chol, _whiten(chol, gap), t, domain=domain)
+    most = 1 - 4 * eps(chol.dtype)
+    return _unwhiten(HALF_WAY, chol, _whiten(chol, gap), t, domain=lambda x: jnp.abs(x) < most)
 
 
 def mean(
@@ -281,8 +280,7 @@ def _affine(metric: str) -> bool:
 
 def _cholesky(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """Return L with L Lᵀ = a. All entries are NaN unless `a` is positive definite and finite."""
-    chol = _lapack.cholesky(a)
-    return jnp.where(_lapack.all_finite(chol), chol, jnp.nan)
+    return _lapack.nan_unless_finite(_lapack.cholesky(a))
 
 
 def _whiten(chol: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
@@ -306,9 +304,6 @@ def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Floa
     """Return the derivative Df(a)[s]; an entry is NaN where f(a) is NaN."""
     value, slope = jax.jvp(f, (a,), (s,))
     return jnp.where(jnp.isnan(value), jnp.nan, slope)
-
-
-# ---- The Karcher mean ---------------------------------------------------------------------------
 
 
 @functools.partial(jnp.vectorize, signature="(m,d,d),(m)->(d,d)")
@@ -359,7 +354,7 @@ _weighted_mean = _karcher.karcher_mean(functools.partial(_mean_of_one_set, absen
 
 
 def _in_frame(frame: Float[Array, "d d"], k: Float[Array, "*m d d"]) -> Float[Array, "*m d d"]:
-    return symmetrize(matmul(frame, matmul(k, frame.mT)))
+    return symmetrize(sandwich(frame, k))
 
 
 def _affine_look(frame: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[Array, "m"]):
@@ -383,7 +378,7 @@ def _affine_look(frame: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[
     zero = jnp.zeros((), k.dtype)
     (s, beta, spread), _ = lax.scan(add, (jnp.zeros_like(frame), zero, zero), (k, w))
     rounding = frame.shape[0] * eps(k.dtype) * spread
-    return _karcher.Outlook(s, 2 / (1 + beta), jnp.ones_like(beta), rounding)
+    return s, 2 / (1 + beta), jnp.ones_like(beta), rounding
 
 
 def _affine_move(frame: Float[Array, "d d"], s: Float[Array, "d d"], step: Float[Array, ""]):

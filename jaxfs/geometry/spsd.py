@@ -29,6 +29,7 @@ from jaxfs.geometry import _karcher, grassmann, spd
 from jaxfs.geometry._karcher import KarcherMean
 from jaxfs.linalg import _frechet, _lapack, leading_eigenspace
 from jaxfs.linalg._divided_differences import ABS
+from jaxfs.linalg._lapack import sandwich
 
 __all__ = [
     "KarcherMean",
@@ -108,7 +109,7 @@ def to_matrix(point: SPSD | Tangent) -> Float[Array, "*b d d"]:
     [[0.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 4.0]]
     """
     g, p = _point(point, "point", (SPSD, Tangent))
-    return symmetrize(matmul(g, matmul(p, g.mT)))
+    return symmetrize(sandwich(g, p))
 
 
 def rank(point: SPSD) -> Int[Array, "*b"]:
@@ -249,7 +250,7 @@ def _point(x: SPSD | Tangent, name: str, kinds: tuple[type, ...] = (SPSD,)) -> S
 def _turn(point: SPSD, g: Float[Array, "*b d k"]) -> SPSD:
     """Return the same matrix, represented in the basis of its range that is nearest to `g`."""
     q = grassmann.rotation(g, point.basis)
-    return SPSD(matmul(point.basis, q.mT), symmetrize(matmul(q, matmul(point.core, q.mT))))
+    return SPSD(matmul(point.basis, q.mT), symmetrize(sandwich(q, point.core)))
 
 
 def _same_rank(a: SPSD, b: SPSD) -> tuple[SPSD, SPSD]:
@@ -279,7 +280,7 @@ def _truncate(point: SPSD, to_rank: Int[Array, "*b"]) -> SPSD:
     k = g.shape[-1]
     keep = jnp.broadcast_to(jnp.arange(k), (*to_rank.shape, k)) < to_rank[..., None]
     v = _leading(p, w[..., ::-1], v[..., ::-1], keep)
-    return SPSD(matmul(g, v), matmul(v.mT, matmul(p, v)) + _karcher.identity_on(~keep, p.dtype))
+    return SPSD(matmul(g, v), sandwich(v.mT, p) + _karcher.identity_on(~keep, p.dtype))
 
 
 @jax.custom_jvp
@@ -299,5 +300,5 @@ def _leading_jvp(primals, tangents):
     w = _frechet.differentiable_once(w, p)
     gap = w[..., None, :] - w[..., :, None]
     turns = keep[..., None, :] & ~keep[..., :, None]
-    e = matmul(v.mT, matmul(tangents[0], v))
-    return _leading(*primals), matmul(v, safe_divide(e, jnp.where(turns, gap, 0.0)))
+    turn = safe_divide(sandwich(v.mT, tangents[0]), jnp.where(turns, gap, 0.0))
+    return _leading(*primals), matmul(v, turn)

@@ -5,14 +5,15 @@ if the graph is symmetric. LAPACK may return any basis of the eigenspace of a re
 rounding, and so the order of the samples, determines the basis. Here the data determine the basis,
 so that permuted samples have permuted eigenvectors:
 
-1. The basis of an eigenspace consists of the principal axes of the features. These are the
-   eigenvectors of F Fᵀ restricted to the eigenspace, where F holds the features, centred and scaled
-   to length 1. The first axis explains the largest sum of squared correlations. Adding an
-   infinitesimal multiple of F Fᵀ to the graph would give the same basis.
-2. Several axes can explain equal sums, for example on a ring. Pivots then determine the axes. The
-   first axis is the projection of the sample that has the largest projection onto their space. The
-   next axis is found likewise in the orthogonal complement, and so on.
-3. A fixed linear combination of the features of a sample decides signs, and pivots that tie.
+1. An axis starts from a fixed linear combination of the features, centred and scaled to length 1,
+   projected onto the eigenspace. If the projection is negligible, the axis starts from the sample
+   with the largest projection instead.
+2. A fixed number of power iterations with F Fᵀ, where F holds the features, turns the axis towards
+   the first principal axis of the features in the eigenspace. Convergence is not needed: every
+   iterate is determined by the data. If the features explain nothing, the axis keeps its start.
+3. The next axis is found likewise in the orthogonal complement, and so on.
+
+The linear combination of step 1 also decides signs, and samples that tie.
 """
 
 import functools
@@ -23,15 +24,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import (
-    computed_if,
-    eps,
-    matmul,
-    safe_divide,
-    safe_sqrt,
-    symmetrize,
-    unit_columns,
-)
+from jaxfs._numerics import eps, matmul, safe_divide, safe_sqrt, symmetrize, unit_columns
 from jaxfs._types import ArrayLike
 from jaxfs.kernels._distances import within
 from jaxfs.kernels._self_tuning import affinity_rows, self_tuning
@@ -40,8 +33,8 @@ from jaxfs.linalg import _lapack, leading_eigenpairs
 _KINDS = ("unnormalized", "symmetric", "random_walk")
 #: Number of samples beyond which the affinity is not stored and an iteration finds eigenvectors.
 LARGE = 8192
-#: Number of additional eigenpairs examined, because the last requested eigenvalue may repeat.
-MORE = 8
+#: Number of power iterations that turn an axis towards the first principal axis.
+_TURNS = 32
 
 
 def laplacian(weights: ArrayLike, kind: str = "unnormalized") -> Float[Array, "*b n n"]:
@@ -113,7 +106,7 @@ def leading_eigenvectors(
 
     **Derivatives** none.
 
-    **Cost** one `eigh` of size n; two if the last eigenvalue repeats in more than 8 further pairs.
+    **Cost** one `eigh` of size n.
     """
     pairs = present[:, None] & present[None, :]
     affinity = jnp.where(pairs, affinity, jnp.zeros_like(affinity))
@@ -197,87 +190,44 @@ def settled(
 ) -> Float[Array, "n k"]:
     """The first `number` eigenvectors, with a basis of each eigenspace determined by the data.
 
-    The entry of largest magnitude of each vector is positive.
-
-    `values` are ascending. If the last eigenspace extends beyond `MORE` further pairs, the function
-    uses all `vectors`, at the cost of an `eigh` of size m. If the space extends beyond all
-    `vectors`, the known part is treated as the whole space.
+    The entry of largest magnitude of each vector is positive. `values` are ascending. If the last
+    eigenspace extends beyond all `vectors`, the known part is treated as the whole space.
     """
     features = unit_columns(lax.stop_gradient(x), present)
-    rank = matmul(features, jnp.cos(1.0 + jnp.arange(x.shape[1], dtype=x.dtype))[:, None])[:, 0]
-    total = values.shape[0]
-    few = min(number + MORE, total)
-    joined = values[1:] - values[:-1] <= gap_tolerance(values.dtype)
-    space = jnp.cumsum(jnp.append(False, ~joined), dtype=jnp.int32)
-    basis = _basis(space[:few], vectors[:, :few], features, rank, number)
-    if few < total:
-        last = space == space[number - 1]
-        start = jnp.argmax(last)
+    rank = matmul(features, jnp.cos(1.0 + jnp.arange(x.shape[1], dtype=x.dtype))[:, None])
+    half = eps(x.dtype) ** 0.5  # half of the digits
+    least = half * matmul(rank.T, rank)[0, 0]
+    index = jnp.arange(values.shape[0])
+    ends = jnp.append(values[1:] - values[:-1] > gap_tolerance(x.dtype), True)
 
-        def with_all(vectors):
-            # The last space comes first. All other spaces count as one; its basis is not used.
-            rolled = jnp.roll(vectors, -start, axis=1)
-            there = jnp.roll(jnp.where(last, 0, 1), -start)
-            found = jnp.roll(_basis(there, rolled, features, rank, number), start, axis=1)
-            return jnp.where(last[None, :number], found, basis)
+    def peak(size: Float[Array, "n"]) -> Int[Array, ""]:
+        """The index of the largest entry; the highest rank decides ties to half of the digits."""
+        ties = size >= (1 - half) * size[jnp.argmax(size)]
+        return jnp.argmax(jnp.where(ties, rank[:, 0], -jnp.inf))
 
-        basis = computed_if(jnp.all(joined[number - 1 : few]), with_all, vectors, basis)
+    def add(j, state):
+        first, found = state
+        space = (index >= first) & (index <= jnp.argmax(jnp.where(index < j, False, ends)))
 
-    def signed(column):
-        return column * jnp.sign(column[_first_peak(jnp.abs(column), rank)])
+        def turn(i, v: Float[Array, "n 2"]) -> Float[Array, "n 2"]:
+            turned = matmul(features, matmul(features.T, v)) + half * x.shape[1] * v
+            v = jnp.where(i == 0, v, turned)
+            v = matmul(vectors, jnp.where(space[:, None], matmul(vectors.T, v), 0))
+            v = v - matmul(found, matmul(found.T, v))
+            squares = jnp.diagonal(matmul(v.T, v))
+            v = safe_divide(v, jnp.broadcast_to(jnp.sqrt(squares), v.shape))
+            aligned = (i > 0) | (squares[0] > least)
+            return jnp.broadcast_to(jnp.where(aligned, v[:, :1], v[:, 1:]), v.shape)
 
-    return jax.vmap(signed, in_axes=1, out_axes=1)(basis)
+        left = jnp.sum(jnp.where(space, vectors**2, 0), axis=1)
+        left = left - jnp.sum(jnp.where(space[:number], found**2, 0), axis=1)
+        sample = (jnp.arange(left.size) == peak(left)).astype(x.dtype)
+        alone = ends[j] & (first == j)
+        start = jnp.concat([rank, sample[:, None]], axis=1)
+        v = lax.fori_loop(0, jnp.where(alone, 0, 1 + _TURNS), turn, start)[:, 0]
+        v = jnp.where(alone, vectors[:, j], v)
+        v = v * jnp.sign(v[peak(jnp.abs(v))])
+        return jnp.where(ends[j], j + 1, first), jnp.where(index[:number] == j, v[:, None], found)
 
-
-def _basis(
-    space: Int[Array, "m"],
-    vectors: Float[Array, "n m"],
-    features: Float[Array, "n p"],
-    rank: Float[Array, "n"],
-    number: int,
-) -> Float[Array, "n k"]:
-    """The first `number` vectors of the basis; `space` numbers the eigenspace of each column."""
-    dtype = vectors.dtype
-    same = space[:, None] == space[None, :]
-    finite = jnp.all(jnp.isfinite(vectors))
-    part = matmul(vectors.T, features)
-    gram = jnp.where(same & finite, symmetrize(matmul(part, part.T)), 0)
-    largest = jnp.max(jnp.sum(jnp.abs(gram), axis=1))
-    gram = safe_divide(gram, jnp.broadcast_to(largest, gram.shape))
-    # Explained fractions are in [0, 1]; subtracting 2 per space keeps the spaces apart and ordered.
-    steps = 2 * space.astype(dtype)
-    explained, rotation = _lapack.eigh(gram - jnp.diag(steps))
-    explained, rotation = explained[::-1] + steps, rotation[:, ::-1]
-    alone = jnp.sum(same, axis=1) == 1
-    v = jnp.where(alone[None], vectors, matmul(vectors, rotation))
-    tied = (space[1:] == space[:-1]) & (explained[:-1] - explained[1:] <= eps(dtype) ** 0.5)
-    ties = jnp.cumsum(jnp.append(False, ~tied), dtype=jnp.int32)
-    return _pivoted(ties, v, rank, number)[:, :number]
-
-
-def _pivoted(
-    ties: Int[Array, "m"], v: Float[Array, "n m"], rank: Float[Array, "n"], number: int
-) -> Float[Array, "n m"]:
-    """`v` with columns of equal `ties` rotated to pivots: see step 2 at the top of the file."""
-    index = jnp.arange(ties.shape[0])
-
-    def turn(j, v):
-        rest = (ties == ties[j]) & (index >= j)
-        rows = jnp.where(rest[None], v, 0)
-        row = rows[_first_peak(jnp.sum(rows**2, axis=1), rank)]
-        row = safe_divide(row, jnp.broadcast_to(jnp.linalg.norm(row), row.shape))
-        # The Householder reflection that maps unit vector j to ±row, hence column j to ±v·row.
-        normal = row.at[j].add(jnp.where(row[j] < 0, -1, 1).astype(row.dtype))
-        normal = jnp.where(jnp.sum(rest) > 1, normal / jnp.linalg.norm(normal), 0)
-        return v - 2 * matmul(v, normal[:, None]) * normal[None]
-
-    return lax.fori_loop(0, number, turn, v)
-
-
-def _first_peak(size: Float[Array, "n"], rank: Float[Array, "n"]) -> Int[Array, ""]:
-    """The index of the largest `size`; sizes equal to half of the digits are tied.
-
-    The largest `rank` decides ties.
-    """
-    peak = size >= (1 - eps(size.dtype) ** 0.5) * jnp.max(size)
-    return jnp.argmax(jnp.where(peak, rank, -jnp.inf))
+    start = 0, jnp.zeros_like(vectors[:, :number])
+    return lax.fori_loop(0, number, add, start)[1]

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import eps
+from jaxfs._numerics import at, eps
 
 
 def order_statistics(
@@ -127,11 +127,6 @@ def count_leading(
         return jnp.where((ahead <= n) & holds(jnp.minimum(ahead, n) - 1), ahead, found)
 
     return lax.fori_loop(0, n.bit_length(), step, jnp.zeros(shape, jnp.int32))
-
-
-def at(row: Array, places: Int[Array, "*s"]) -> Array:
-    """`row[places]` for valid indices, without a bounds check in the innermost loop."""
-    return row.at[places].get(mode="promise_in_bounds")
 
 
 def first_places(rising: Float[Array, "n"], values: Float[Array, "m"]) -> Int[Array, "m"]:

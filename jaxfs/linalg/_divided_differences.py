@@ -147,9 +147,8 @@ def _abs_second(a, b, c, t):
     """f[a, b, c] of |·|: 0 without a sign change, else the quotient over the widest gap."""
     lo, mid, hi = _sorted(a, b, c)
     crosses = (lo < 0) & (hi > 0)
-    return safe_divide(
-        _abs_first(hi, mid, t) - _abs_first(mid, lo, t), jnp.where(crosses, hi - lo, 0.0)
-    )
+    rise = _abs_first(hi, mid, t) - _abs_first(mid, lo, t)
+    return safe_divide(rise, jnp.where(crosses, hi - lo, 0.0))
 
 
 SQRT = SpectralFunction(lambda w, t: jnp.sqrt(w), _sqrt_first, _sqrt_second)
@@ -171,9 +170,6 @@ def abs_diagonal(a: Float[Array, "*b d d"]) -> Float[Array, "*b d"]:
     return apply_diagonal(ABS, a, *_lapack.eigh(a))
 
 
-# ---- Functions of R⁻¹(a − b)R⁻ᵀ for a + b = R Rᵀ; its eigenvalues are in (−1, 1) ----------------
-
-
 def _artanh(x):
     near = jnp.abs(x) < 0.25
     series = x * even_series(jnp.where(near, x, 0.0), ATANHC)
@@ -186,6 +182,7 @@ def _log_blend(x, t):
 
 
 def _half_way(x, t):
+    """A function of R⁻¹(a − b)R⁻ᵀ for a + b = R Rᵀ, a matrix with eigenvalues in (−1, 1)."""
     return 0.5 * jnp.exp(_log_blend(x, t)) * _artanh(x)
 
 

@@ -29,6 +29,7 @@ from jaxtyping import Array, Float
 
 from jaxfs._numerics import congruence, matmul, symmetrize
 from jaxfs.linalg import _lapack
+from jaxfs.linalg._lapack import sandwich
 
 
 class SpectralFunction(NamedTuple):
@@ -62,9 +63,6 @@ def parameter_derivative(fun: SpectralFunction) -> SpectralFunction:
 def _like(t, ndim: int):
     """`t`, of batch shape, with axes appended so that it broadcasts to the nodes."""
     return None if t is None else t.reshape(t.shape + (1,) * ndim)
-
-
-# ---- f(A) ---------------------------------------------------------------------------------------
 
 
 def matrix_function(fun: SpectralFunction, a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
@@ -115,15 +113,10 @@ def apply_congruence(fun: SpectralFunction, p, a, w, v, t) -> Float[Array, "*b m
 def _apply_congruence_jvp(fun, primals, tangents):
     p, a, w, v, t = primals
     dp, da, _, _, dt = tangents
-
-    def product(p, a, t):
-        return matmul(p, matmul(apply(fun, a, w, v, t), jnp.matrix_transpose(p)))
-
+    product = lambda p, a, t: sandwich(p, apply(fun, a, w, v, t))  # noqa: E731
     _, tangent = jax.jvp(product, (p, a, t), (dp, da, dt))
     return apply_congruence(fun, p, a, w, v, t), tangent
 
-
-# ---- Df(A)[E] -----------------------------------------------------------------------------------
 
 derivative_p = Primitive("spectral_derivative")
 
@@ -134,18 +127,10 @@ def derivative(fun: SpectralFunction, a, w, v, t, e) -> Float[Array, "*b d d"]:
     return derivative_p.bind(a, w, v, e, *parameters, fun=fun)
 
 
-def _to_basis(v, e):
-    return matmul(jnp.matrix_transpose(v), matmul(e, v))
-
-
-def _from_basis(v, s):
-    return matmul(v, matmul(s, jnp.matrix_transpose(v)))
-
-
 def _derivative_impl(a, w, v, e, *t, fun):
     del a
     f1 = fun.first(w[..., :, None], w[..., None, :], _like(t[0], 2) if t else None)
-    return _from_basis(v, f1 * _to_basis(v, e))
+    return sandwich(v, f1 * sandwich(v.mT, e))
 
 
 def _derivative_jvp(primals, tangents, *, fun):
@@ -190,9 +175,6 @@ batching.primitive_batchers[derivative_p] = _derivative_batch
 mlir.register_lowering(derivative_p, mlir.lower_fun(_derivative_impl, multiple_results=False))
 
 
-# ---- D²f(A)[E, G] -------------------------------------------------------------------------------
-
-
 @jax.custom_jvp
 def differentiable_once(cache, a):
     """`cache`, with an error if it is differentiated in `a`.
@@ -230,7 +212,7 @@ def _second_derivative(fun: SpectralFunction, w, v, t, e, g) -> Float[Array, "*b
     """D²f(A)[E, G], summed over one k at a time so that no d×d×d array is formed."""
 
     def one(w, v, e, g, *t):
-        e, g = _to_basis(v, e), _to_basis(v, g)
+        e, g = sandwich(v.mT, e), sandwich(v.mT, g)
 
         def add_term(total, k):
             f2 = fun.second(w[:, None], w[k], w[None, :], t[0] if t else None)
@@ -238,7 +220,7 @@ def _second_derivative(fun: SpectralFunction, w, v, t, e, g) -> Float[Array, "*b
             return total + f2 * term, None
 
         total, _ = jax.lax.scan(add_term, jnp.zeros_like(e), jnp.arange(w.shape[0]))
-        return _from_basis(v, total)
+        return sandwich(v, total)
 
     signature = "(d),(d,d),(d,d),(d,d)" + ",()" * len(t) + "->(d,d)"
     return jnp.vectorize(one, signature=signature)(w, v, e, g, *t)

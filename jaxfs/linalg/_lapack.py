@@ -69,10 +69,20 @@ def _batched(function: Callable[..., Any], *arrays: Array) -> Any:
     return function(*arrays)
 
 
+def sandwich(p: Array, a: Array) -> Array:
+    """P a Pᵀ, with batch axes that broadcast."""
+    return matmul(p, matmul(a, p.mT))
+
+
 def all_finite(a: Float[Array, "*b m n"]) -> Bool[Array, "*b 1 1"]:
     """A mask of the finite matrices, by a sum, which XLA compiles much faster than `all`."""
     a = lax.stop_gradient(a)
     return jnp.sum(a - a, axis=(-2, -1), keepdims=True) == 0
+
+
+def nan_unless_finite(a: Float[Array, "*b m n"]) -> Float[Array, "*b m n"]:
+    """`a`, with all entries of a matrix NaN if any entry is not finite."""
+    return jnp.where(all_finite(a), a, jnp.nan)
 
 
 def guarded(a: Float[Array, "*b m n"]) -> tuple[Float[Array, "*b m n"], Bool[Array, "*b 1 1"]]:
@@ -114,10 +124,8 @@ def svd(
 
 
 _solve = functools.partial(lax.linalg.triangular_solve, left_side=True, lower=True)
-_one_forward, _one_backward = (
-    _in_turn(_solve),
-    _in_turn(functools.partial(_solve, transpose_a=True)),
-)
+#: L⁻¹ b and L⁻ᵀ b, by whether L is transposed.
+_one_solve = {t: _in_turn(functools.partial(_solve, transpose_a=t)) for t in (False, True)}
 
 
 @functools.partial(jax.jit, static_argnames="transpose")
@@ -126,15 +134,10 @@ def solve_triangular(
 ) -> Float[Array, "*b d k"]:
     """L⁻¹ b, or L⁻ᵀ b, for a lower triangular L; differentiable to any order."""
     fixed = lax.stop_gradient(root)
-    one, one_transposed = _one_forward, _one_backward
-    if transpose:
-        root, one, one_transposed = root.mT, one_transposed, one
-    return lax.custom_linear_solve(
-        lambda x: matmul(root, x),
-        b,
-        lambda _, b: _batched(one, fixed, b),
-        lambda _, b: _batched(one_transposed, fixed, b),
-    )
+    matrix = root.mT if transpose else root
+    solve = lambda _, b: _batched(_one_solve[transpose], fixed, b)  # noqa: E731
+    solve_transposed = lambda _, b: _batched(_one_solve[not transpose], fixed, b)  # noqa: E731
+    return lax.custom_linear_solve(lambda x: matmul(matrix, x), b, solve, solve_transposed)
 
 
 _solve_right = functools.partial(lax.linalg.triangular_solve, left_side=False, lower=True)
@@ -146,12 +149,9 @@ _one_unwhiten = _in_turn(lambda root, a: _solve_right(root, _solve(root, a, tran
 def whiten(root: Float[Array, "*b d d"], a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
     """L⁻¹ a L⁻ᵀ for a lower triangular L; differentiable to any order."""
     fixed = lax.stop_gradient(root)
-    return lax.custom_linear_solve(
-        lambda x: matmul(root, matmul(x, root.mT)),
-        a,
-        lambda _, a: _batched(_one_whiten, fixed, a),
-        lambda _, a: _batched(_one_unwhiten, fixed, a),
-    )
+    solve = lambda _, a: _batched(_one_whiten, fixed, a)  # noqa: E731
+    solve_transposed = lambda _, a: _batched(_one_unwhiten, fixed, a)  # noqa: E731
+    return lax.custom_linear_solve(lambda x: sandwich(root, x), a, solve, solve_transposed)
 
 
 _one_cholesky = _in_turn(lambda a: jnp.linalg.cholesky(a, symmetrize_input=False))

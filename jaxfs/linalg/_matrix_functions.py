@@ -11,17 +11,8 @@ from jaxtyping import Array, Float
 from jaxfs import _checks
 from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._types import ArrayLike, Scalar, Static, static_function
+from jaxfs.linalg import _divided_differences as dd
 from jaxfs.linalg import _frechet, _lapack
-from jaxfs.linalg._divided_differences import (
-    ABS,
-    EXP,
-    INV_SQRT,
-    LOG,
-    POWER,
-    SQRT,
-    abs_diagonal,
-    second_from_first,
-)
 from jaxfs.linalg._frechet import SpectralFunction
 
 
@@ -58,12 +49,13 @@ def sqrtm(a: ArrayLike) -> Float[Array, "*b d d"]:
     >>> sqrtm(jnp.diag(jnp.array([4.0, 9.0]))).tolist()
     [[2.0, 0.0], [0.0, 3.0]]
     """
-    return _apply_definite(SQRT, _checks.square(a, "a"))
+    return _apply_definite(dd.SQRT, _checks.square(a, "a"))
 
 
 def inv_sqrtm(a: ArrayLike) -> Float[Array, "*b d d"]:
     """The inverse square root of a positive definite matrix; NaN if it is not definite."""
-    return _nan_unless_finite(_apply_definite(INV_SQRT, _checks.square(a, "a")))
+    # An eigenvalue 0 makes some entries infinite and others NaN, by ∞ · 0.
+    return _lapack.nan_unless_finite(_apply_definite(dd.INV_SQRT, _checks.square(a, "a")))
 
 
 def logm(a: ArrayLike) -> Float[Array, "*b d d"]:
@@ -73,12 +65,12 @@ def logm(a: ArrayLike) -> Float[Array, "*b d d"]:
     >>> logm(jnp.eye(2)).tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    return _frechet.matrix_function(LOG, _checks.square(a, "a"))
+    return _frechet.matrix_function(dd.LOG, _checks.square(a, "a"))
 
 
 def expm(a: ArrayLike) -> Float[Array, "*b d d"]:
     """The exponential of a symmetric matrix, from its eigenvalues."""
-    return _frechet.matrix_function(EXP, _checks.square(a, "a"))
+    return _frechet.matrix_function(dd.EXP, _checks.square(a, "a"))
 
 
 def powm(a: ArrayLike, t: Scalar | ArrayLike) -> Float[Array, "*b d d"]:
@@ -103,7 +95,7 @@ def powm(a: ArrayLike, t: Scalar | ArrayLike) -> Float[Array, "*b d d"]:
     except ValueError as error:
         expected = f"a number or of shape {a.shape[:-2]}, as the matrices"
         raise _checks.fail("t", expected, f"shape {np.shape(t)}") from error
-    return _nan_unless_finite(_apply_definite(POWER, a, t))
+    return _lapack.nan_unless_finite(_apply_definite(dd.POWER, a, t))
 
 
 def absm(a: ArrayLike) -> Float[Array, "*b d d"]:
@@ -112,7 +104,7 @@ def absm(a: ArrayLike) -> Float[Array, "*b d d"]:
     **Derivatives** exact to second order for nonsingular `a`. At a zero eigenvalue |·| has a kink:
     inside the kernel, the derivative is set to 0, which is a subgradient.
     """
-    return _frechet.matrix_function(ABS, _checks.square(a, "a"))
+    return _frechet.matrix_function(dd.ABS, _checks.square(a, "a"))
 
 
 def absm_diagonal(a: ArrayLike) -> Float[Array, "*b d"]:
@@ -122,7 +114,7 @@ def absm_diagonal(a: ArrayLike) -> Float[Array, "*b d"]:
     >>> absm_diagonal(jnp.array([[0.0, 2.0], [2.0, 0.0]])).round(4).tolist()
     [2.0, 2.0]
     """
-    return abs_diagonal(symmetrize(_checks.square(a, "a")))
+    return dd.abs_diagonal(symmetrize(_checks.square(a, "a")))
 
 
 def dominant_eigenpairs(
@@ -180,19 +172,9 @@ def spectral_function(
 @functools.lru_cache(maxsize=128)
 def _spectral_function(*functions: Static) -> SpectralFunction:
     """One `SpectralFunction` per set of functions, so that compiled programs are reused."""
-    f, first, *more = (function.value for function in functions)
-    second = more[0] if more else None
-    first_t = lambda a, b, t: first(a, b)  # noqa: E731
-    second_t = second_from_first(first_t) if second is None else lambda a, b, c, t: second(a, b, c)
-    return SpectralFunction(lambda w, t: f(w), first_t, second_t)
-
-
-def _nan_unless_finite(a: Float[Array, "*b d d"]) -> Float[Array, "*b d d"]:
-    """`a`, with all entries of a matrix NaN if any entry is not finite.
-
-    Infinite eigenvalues make only some entries NaN, by ∞ · 0.
-    """
-    return jnp.where(jnp.all(jnp.isfinite(a), axis=(-2, -1), keepdims=True), a, jnp.nan)
+    # The parameter t, which comes last, is not used.
+    f, first, *second = (lambda *given, g=function.value: g(*given[:-1]) for function in functions)
+    return SpectralFunction(f, first, second[0] if second else dd.second_from_first(first))
 
 
 def polar(c: ArrayLike) -> Float[Array, "*b k k"]:
@@ -231,11 +213,10 @@ def _polar(c, u, s, vt):
 def _polar_jvp(primals, tangents):
     c, _, s, vt = primals
     q = _polar(*primals)
-    qdc = matmul(jnp.matrix_transpose(q), tangents[0])
+    qdc = matmul(q.mT, tangents[0])
     # Ω = D√(CᵀC)[QᵀdC − dCᵀQ]: the derivative of the square root solves this Lyapunov equation.
-    skew = qdc - jnp.matrix_transpose(qdc)
-    gram = matmul(jnp.matrix_transpose(c), c)
-    return q, matmul(q, _frechet.derivative(SQRT, gram, s * s, vt.mT, None, skew))
+    turn = _frechet.derivative(dd.SQRT, matmul(c.mT, c), s * s, vt.mT, None, qdc - qdc.mT)
+    return q, matmul(q, turn)
 
 
 def leading_eigenspace(
@@ -277,6 +258,5 @@ def _leading_eigenspace_jvp(k, primals, tangents):
     g, rest = v[..., :k], v[..., k:]
     dag = matmul(tangents[0], g)
     gap = w[..., None, :k] - w[..., k:, None]
-    dg = matmul(rest, safe_divide(matmul(jnp.matrix_transpose(rest), dag), gap))
-    dp = symmetrize(matmul(jnp.matrix_transpose(g), dag))
-    return _leading_eigenspace(k, *primals), (dg, dp)
+    dg = matmul(rest, safe_divide(matmul(rest.mT, dag), gap))
+    return _leading_eigenspace(k, *primals), (dg, symmetrize(matmul(g.mT, dag)))

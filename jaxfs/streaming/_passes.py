@@ -16,12 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
-from jaxfs.methods.gaussian._moments import (
-    ClassBlocks,
-    ClassPlaces,
-    class_blocks,
-    class_places,
-)
+from jaxfs.methods.gaussian._moments import class_blocks, class_places
 from jaxfs.streaming._blocks import Block, Source
 
 
@@ -86,15 +81,14 @@ def class_average(
     The method `function` is called on samples minus their class mean, with the arguments `more`.
     Features are divided by `unit`.
     """
-    c = len(first.sizes)
     scale = np.asarray(1.0 if unit is None else unit, source.dtype)
     about = [(a / scale).astype(source.dtype) for a in (first.origin, first.means)]
+    sizes = first.sizes.astype(source.dtype)
     out: Any = None
-    for block in _coded(source, c if first.by_class else None):
+    for block in _coded(source, len(sizes) if first.by_class else None):
         block = block if unit is None else block._replace(x=block.x / scale)
-        new = np.asarray(_block_average(block, *about, function, *more))
+        new = np.asarray(_block_average(block, *about, sizes, function, *more))
         out = new.astype(np.float64) if out is None else np.add(out, new, out=out)
-    out /= first.sizes.reshape(-1, *[1] * (out.ndim - 1))
     return out
 
 
@@ -134,22 +128,21 @@ def _coded(source: Source, num_classes: int | None) -> Iterator[Block]:
         yield block._replace(y=y)
 
 
-def _class_blocks(block: Any, num_classes: int, origin) -> tuple[ClassPlaces, ClassBlocks]:
-    places = class_places(block.y, block.weights, num_classes, block.x.dtype)
-    return places, class_blocks(block.x, places, origin=origin)
-
-
 @functools.partial(jax.jit, static_argnums=2)
-def _block_sums(block: Block, origin, num_classes: int):
+def _block_sums(block: Any, origin, num_classes: int):
     """Sizes and sums of the classes, largest absolute values, smallest values."""
-    places, rows = _class_blocks(block, num_classes, origin)
+    places = class_places(block.y, block.weights, num_classes, block.x.dtype)
+    rows = class_blocks(block.x, places, origin=origin)
+    sums = places.sizes[:, None] * rows.means(rows.blocks)
     low = jnp.min(jnp.where((block.weights > 0)[:, None], block.x, jnp.inf), axis=0)
-    return places.sizes, rows.sums(), rows.largest(), low
+    return places.sizes, sums, jnp.max(jnp.abs(rows.blocks), axis=(0, 1)), low
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def _block_average(block: Block, origin, means, function, *more):
-    _, rows = _class_blocks(block, means.shape[0], origin)
+@functools.partial(jax.jit, static_argnums=4)
+def _block_average(block: Any, origin, means, sizes, function, *more):
+    """The part of a block in the averages over classes of the given sizes."""
+    places = class_places(block.y, block.weights, len(sizes), block.x.dtype, sizes=sizes)
+    rows = class_blocks(block.x, places, origin=origin)
     return function(rows.centred(means), *more)
 
 

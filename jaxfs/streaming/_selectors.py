@@ -87,18 +87,18 @@ def _select(source, search: type[_search.Search], model, memory, *more, **extra)
     check_rank(int(np.sum(first.largest != 0)), first.counts, k, ridge, shrinkage)
     m = _gaussian_moments(source, first, whole)
     if ridge is None:
-        units = np.asarray(m.deviations), np.asarray(_criteria.deviation(m))
-        fourth = class_average(source, first, ClassBlocks.fourth_powers, *units)
-        ridge = _criteria.default_ridge(m, jnp.asarray(fourth, dtype))
+        about = np.asarray(m.deviations), np.asarray(m.total)
+        fourth = class_average(source, first, ClassBlocks.fourth_powers, *about)
+        ridge = _default_ridge(m, fourth.astype(dtype))
     static = search, tuple((options | extra).items())
     call = functools.partial(_call, *static, (m, ridge, shrinkage, start, *more))
     if whole:
         return call("run")
-    state = call("start")
+    state, finite = call("start"), bool(np.all(np.isfinite(m.total)))
     for step in range(k):
         i, pending = call("choose", np.int32(step), state)
         own = np.zeros((c, source.num_features))
-        if step < k - 1 and bool(m.finite):  # the last step and NaN data need no covariances
+        if step < k - 1 and finite:  # the last step and NaN data need no covariances
             own = class_average(source, first, ClassBlocks.covariances_with, np.int32(i))
         state = call("absorb", pending, own.astype(dtype))
     return _search.selection(state)
@@ -111,9 +111,14 @@ def _gaussian_moments(source: Source, first: FirstPass, whole: bool) -> _moments
     found = class_average(source, first, function)
     variances = np.diagonal(found, axis1=1, axis2=2) if whole else found
     data = _moments.ClassCovariances(jnp.asarray(found, dtype)) if whole else None
-    terms = _moments.num_sums(source.rows / _moments.LARGEST_BLOCK, _moments.LARGEST_BLOCK)
-    arrays = first.sizes / first.sizes.sum(), first.means, variances, first.largest
-    return _moments.moments_of(data, terms, *(jnp.asarray(a, dtype) for a in arrays))
+    rows = _moments.LARGEST_BLOCK
+    rounding = _moments.rounding_error(source.rows / rows, rows)
+    arrays = first.sizes / first.sizes.sum(), first.means, variances
+    return _moments_of(data, rounding, *(a.astype(dtype) for a in arrays))
+
+
+_moments_of = jax.jit(_moments.moments_of)
+_default_ridge = jax.jit(_criteria.default_ridge)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 3))

@@ -1,8 +1,13 @@
 """Least angle regression for several labels, in arrays of a fixed size.
 
-The columns of X are the features in the model, and s holds the signs of their correlations with the
+The rows of X are the features in the model, and s holds the signs of their correlations with the
 residual. All these correlations have the same absolute value, the level. A step of length t in the
-direction d = (XᵀX)⁻¹ s lowers the level at the same rate for all of them, to level − t.
+direction d = (XXᵀ)⁻¹ s lowers the level at the same rate for all of them, to level − t.
+
+The inverse is MᵀM, where the rows of MX are orthonormal. A feature that enters adds a row to M, by
+Gram–Schmidt. When a feature leaves, a reflection makes one row of MX orthogonal to all features
+that stay, and this row is deleted. The matrix [M, MX] is stored, because both halves change in the
+same way.
 """
 
 import functools
@@ -13,8 +18,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import eps, matmul
-from jaxfs.linalg._lapack import cho_solve, cholesky
+from jaxfs._numerics import eps, matmul, safe_divide
+from jaxfs.linalg._lapack import all_finite
 
 #: Maximum number of times that a feature leaves, as a multiple of the model size k.
 _TURNS = 16
@@ -24,13 +29,13 @@ class _Path(NamedTuple):
     """The state of the path. Each feature in the model occupies a slot; an empty slot is −1."""
 
     slots: Int[Array, "k"]
-    columns: Float[Array, "k n"]
-    gram: Float[Array, "k k"]
+    basis: Float[Array, "k k+n"]  # [M, MX]; 0 for an empty slot
     signs: Float[Array, "k"]  # signs of the correlations; 0 for an empty slot
     beta: Float[Array, "k"]
     residual: Float[Array, "n"]
     free: Bool[Array, "p"]  # which features may enter
-    turns: Int[Array, ""]
+    size: Int[Array, ""]  # number of features in the model
+    turns: Int[Array, ""]  # number of features that have left
     done: Bool[Array, ""]
 
 
@@ -41,82 +46,86 @@ def path_end(
 
     Columns of `a` and `r` are centred. Only features for which `free` is true can enter.
     """
-    known = jnp.all(jnp.isfinite(a)) & jnp.all(jnp.isfinite(r), axis=0)
-    a = jnp.where(jnp.all(jnp.isfinite(a)), a, 0)
+    finite = all_finite(a)
+    a = jnp.where(finite, a, 0)
+    known = finite[0] & (jnp.sum(r - r, axis=0) == 0)
+    n, p = a.shape
+    squares = jnp.sum(a**2, axis=0)
 
     def one(r):
         # Correlations of at most this size are rounding errors.
-        floor = eps(a.dtype) * (jnp.sum(r**2) * a.shape[0] * jnp.max(jnp.sum(a**2, axis=0))) ** 0.5
+        floor = eps(a.dtype) * (jnp.sum(r**2) * n * jnp.max(squares)) ** 0.5
+        zeros, none = functools.partial(jnp.zeros, dtype=r.dtype), jnp.int32(0)
+        slots = jnp.full(k, -1, jnp.int32)
         path = lax.while_loop(
             lambda path: ~path.done & (path.turns <= _TURNS * k),
-            functools.partial(_step, a, floor, lasso),
-            _Path(
-                slots=jnp.full(k, -1, jnp.int32),
-                columns=jnp.zeros((k, r.shape[0]), r.dtype),
-                gram=jnp.zeros((k, k), r.dtype),
-                signs=jnp.zeros(k, r.dtype),
-                beta=jnp.zeros(k, r.dtype),
-                residual=r,
-                free=free,
-                turns=jnp.int32(0),
-                done=jnp.asarray(False),
-            ),
+            functools.partial(_step, a, squares, floor, lasso),
+            _Path(slots, zeros((k, k + n)), zeros(k), zeros(k), r, free, none, none, floor < 0),
         )
-        place = jnp.where(path.slots < 0, a.shape[1], path.slots)  # out of range: ignored
-        return jnp.zeros(a.shape[1], a.dtype).at[place].set(path.beta, mode="drop")
+        place = path.slots[:, None] == jnp.arange(p, dtype=jnp.int32)[None]
+        return _times(path.beta, place.astype(r.dtype))
 
     beta = jax.vmap(one, in_axes=1)(jnp.where(known[None], r, 0))
     return jnp.where(known[:, None], beta, jnp.nan)
 
 
-def _step(a: Float[Array, "n p"], floor, lasso: bool, path: _Path) -> _Path:
+def _step(a: Float[Array, "n p"], squares: Float[Array, "p"], floor, lasso: bool, path: _Path):
     """Move until a feature enters or leaves, or all correlations are 0."""
-    used = path.slots >= 0
-    solve = _solver(path.gram, used)
-    direction = solve(path.signs)
-    along = matmul(direction[None], path.columns)[0]
-    c, slope = matmul(jnp.stack([path.residual, along]), a)
-    level = _level(c, path)
+    k, basis = path.slots.shape[0], path.basis
+    both = _times(_times(path.signs, basis[:, :k].T), basis)
+    direction, along = both[:k], both[k:]
+    moving = jnp.stack([path.residual, along])
+    c, slope = matmul(moving, a)
+    # The model's features share |c|. At the start, the level is the largest |c| of all features.
+    shared = matmul(moving, along[:, None])[:, 0]
+    largest = jnp.max(jnp.where(path.free, jnp.abs(c), 0))
+    level = jnp.where(path.size == 0, largest, safe_divide(shared[0], shared[1]))
+
     entry = _entry(c, slope, level, path.free)
-    exit_ = _exit(direction, path) if lasso else jnp.full_like(direction, jnp.inf)
-    feature, slot = jnp.argmin(entry), jnp.argmin(exit_)
-
-    length = jnp.minimum(entry[feature], exit_[slot])
+    shrinks = (direction * path.signs < 0) & lasso
+    exit_ = -path.beta / jnp.where(shrinks, direction, 1)  # where a coefficient reaches 0
+    exit_ = jnp.where(shrinks, jnp.maximum(exit_, 0), jnp.inf)
+    feature, leaver = (jnp.argmin(b).astype(jnp.int32) for b in (entry, exit_))
+    length = jnp.minimum(entry[feature], exit_[leaver])
     ends = length >= level - floor
-    enters = ~ends & (entry[feature] < exit_[slot])
-    column = a[:, feature]
-    rest = (
-        column - matmul(solve(matmul(path.columns, column[:, None])[:, 0])[None], path.columns)[0]
-    )
-    tolerance = eps(a.dtype) * max(16, path.slots.shape[0])
-    dependent = enters & (jnp.sum(rest**2) <= tolerance * jnp.sum(column**2))
+    reached = ~ends & (entry[feature] < exit_[leaver])
+    leaves = ~ends & ~reached
 
+    slot = jnp.where(leaves, leaver, jnp.argmin(path.slots).astype(jnp.int32))  # or an empty slot
+    here = jnp.arange(k, dtype=jnp.int32) == slot
+    row = jnp.append(here.astype(a.dtype), a[:, feature])
+    for _ in range(2):  # the second pass removes the rounding errors of the first
+        row = row - _times(_times(row[k:], basis[:, k:].T), basis)
+    square = jnp.sum(row[k:] ** 2)
+    dependent = reached & (square <= eps(a.dtype) * max(16, k) * squares[feature])
+    enters = reached & ~dependent & (path.size < k)
     length = jnp.where(dependent, 0, jnp.where(ends, level, length))
-    moved = path._replace(
-        beta=path.beta + length * direction,
-        residual=path.residual - length * along,
-        free=path.free.at[feature].set(path.free[feature] & ~dependent),
-        done=ends | (enters & ~dependent & jnp.all(used)),
-    )
     sign = jnp.sign(c[feature] - length * slope[feature])
-    moved = _choose(
-        enters & ~dependent & ~jnp.all(used), _enter(moved, feature, column, sign), moved
+
+    def changed(old, new):
+        """`old` with `new` in the slot if a feature enters, and 0 if one leaves."""
+        this = (here if old.ndim == 1 else here[:, None]) & (enters | leaves)
+        return jnp.where(this, jnp.where(enters, new, 0), old)
+
+    index = jnp.arange(a.shape[1], dtype=jnp.int32)
+    freed = leaves & (index == path.slots[leaver])
+    return _Path(
+        slots=changed(path.slots + 1, feature + 1) - 1,
+        basis=changed(
+            jnp.where(leaves, _reflected(basis, slot, here), basis), row * lax.rsqrt(square)
+        ),
+        signs=changed(path.signs, sign),
+        beta=changed(path.beta + length * direction, 0),
+        residual=path.residual - length * along,
+        free=(path.free & ~(reached & (index == feature))) | freed,
+        size=path.size + enters.astype(jnp.int32) - leaves.astype(jnp.int32),
+        turns=path.turns + leaves.astype(jnp.int32),
+        done=ends | (reached & ~dependent & ~enters),
     )
-    return _choose(~ends & ~enters, _leave(moved, slot), moved)
 
 
-def _solver(gram: Float[Array, "k k"], used: Bool[Array, "k"]):
-    """Return a solver for the Gram matrix of the model's features; identity for empty slots."""
-    both = used[:, None] & used[None, :]
-    root = cholesky(jnp.where(both, gram, jnp.eye(used.shape[0], dtype=gram.dtype)))
-    return lambda right: cho_solve(root, right[:, None])[:, 0]
-
-
-def _level(c: Float[Array, "p"], path: _Path) -> Float[Array, ""]:
-    """Return the |correlation| shared by the model's features; at the start, the largest of all."""
-    used = path.slots >= 0
-    inside = jnp.max(jnp.where(used, jnp.abs(c[path.slots]), 0))
-    return jnp.where(jnp.any(used), inside, jnp.max(jnp.where(path.free, jnp.abs(c), 0)))
+def _times(v: Float[Array, "m"], a: Float[Array, "m q"]) -> Float[Array, "q"]:
+    return matmul(v[None], a)[0]
 
 
 def _entry(c, slope, level, free: Bool[Array, "p"]) -> Float[Array, "p"]:
@@ -129,37 +138,10 @@ def _entry(c, slope, level, free: Bool[Array, "p"]) -> Float[Array, "p"]:
     return jnp.minimum(meet(level - c, 1 - slope), meet(level + c, 1 + slope))
 
 
-def _exit(direction: Float[Array, "k"], path: _Path) -> Float[Array, "k"]:
-    """Return the step length at which each coefficient reaches 0, or ∞ if it moves away from 0."""
-    nearing = direction * path.signs < 0
-    distance = -path.beta / jnp.where(nearing, direction, 1)
-    return jnp.where(nearing, jnp.maximum(distance, 0), jnp.inf)
-
-
-def _enter(path: _Path, feature, column: Float[Array, "n"], sign) -> _Path:
-    """Put a feature into the first empty slot."""
-    slot = jnp.argmin(path.slots)
-    columns = path.columns.at[slot].set(column)
-    products = matmul(columns, column[:, None])[:, 0]
-    return path._replace(
-        slots=path.slots.at[slot].set(feature.astype(jnp.int32)),
-        columns=columns,
-        gram=path.gram.at[slot].set(products).at[:, slot].set(products),
-        signs=path.signs.at[slot].set(sign),
-        free=path.free.at[feature].set(False),
-    )
-
-
-def _leave(path: _Path, slot) -> _Path:
-    return path._replace(
-        slots=path.slots.at[slot].set(-1),
-        columns=path.columns.at[slot].set(0),
-        signs=path.signs.at[slot].set(0),
-        beta=path.beta.at[slot].set(0),
-        free=path.free.at[path.slots[slot]].set(True),
-        turns=path.turns + 1,
-    )
-
-
-def _choose(condition: Bool[Array, ""], yes: _Path, no: _Path) -> _Path:
-    return jax.tree.map(functools.partial(jnp.where, condition), yes, no)
+def _reflected(basis: Float[Array, "k m"], slot, here: Bool[Array, "k"]) -> Float[Array, "k m"]:
+    """Return the basis reflected so that the column of a slot is 0 except in the slot's row."""
+    normal = basis[:, slot]
+    norm, corner = jnp.linalg.norm(normal), normal[slot]
+    normal = normal + jnp.where(here & (corner < 0), -norm, jnp.where(here, norm, 0))
+    scale = safe_divide(jnp.ones_like(norm), norm * (norm + jnp.abs(corner)))
+    return basis - scale * normal[:, None] * _times(normal, basis)[None]

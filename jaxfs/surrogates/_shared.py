@@ -74,7 +74,7 @@ def stream(
     x: Float[Array, "n p"],
     masks: Bool[Array, "m n"],
     chunk: int,
-    full: Float[Array, "n"],
+    full: Float[Array, "n 1"],
     fit: Callable[[Bool[Array, "b n"]], Any],
 ) -> ResampledScores:
     """Return the mean and variance of one label's scores over all resamples, in chunks.
@@ -90,7 +90,7 @@ def stream(
     size = -(-masks.shape[0] // chunk)
     padded = jnp.pad(masks, ((0, size * chunk - masks.shape[0]), (0, 0)))
     real = jnp.arange(size * chunk) < masks.shape[0]
-    centre = scores(full[:, None])
+    centre = scores(full)
 
     def add(total, part):
         present, there = part

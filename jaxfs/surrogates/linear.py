@@ -193,7 +193,7 @@ def _resampled(x, y, masks, alpha, w, chunk):
             away, found = model.without(full, residual, groups)
             return full[:, None] - away, varied, found
 
-        return _shared.stream(model.basis, masks, chunk, full, fit)
+        return _shared.stream(model.basis, masks, chunk, full[:, None], fit)
 
     # All labels are solved at once, because they share the equations of a resample.
     return jax.vmap(one, in_axes=1)(y, model.full, model.residual)

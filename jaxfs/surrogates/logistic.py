@@ -33,8 +33,10 @@ from jaxfs.surrogates._shared import ResampledScores
 
 __all__ = ["LogisticFit", "ResampledScores", "fit", "resampled_scores"]
 
-_NEWTON_STEPS = 40
-_HALVINGS = 12
+#: Maximum number of evaluations of the objective in a fit.
+_EVALUATIONS = 80
+#: The shortest step tried, as a fraction of Newton's step.
+_SHORTEST = 2.0**-12
 #: Rounding error of the objective, in units of eps. A step that gains less must not be halved.
 _SLACK = 16
 
@@ -107,121 +109,100 @@ def resampled_scores(
 class _FullFit(NamedTuple):
     """The fit of one label on all samples, and the metric that it defines."""
 
-    margin: Float[Array, "n"]  # x_iᵀβ + b
-    pull: Float[Array, "n"]  # C w (p − y)
-    curvature: Float[Array, "n"]  # C w p (1 − p)
+    margin: Float[Array, "n 1"]  # x_iᵀβ + b
+    pull: Float[Array, "n 1"]  # C w (p − y)
+    curvature: Float[Array, "n 1"]  # C w p (1 − p)
     whitened: Float[Array, "n r1"]  # T
     intercept: Float[Array, ""]
     converged: Bool[Array, ""]
 
 
-def _loss(margin, y):
-    """Return log(1 + exp(−s m)), s = 2 y − 1, with relative error eps.
+def _terms(margin: Float[Array, "n b"], y: Float[Array, "n 1"], weight: Float[Array, "n b"]):
+    """Return the loss of every sample, and its first and second derivative, without cancellation.
 
-    The form softplus(m) − y m would lose digits by cancellation.
+    These are, times the weight: log(1 + exp(−s m)) with s = 2 y − 1, p − y, and p (1 − p).
     """
-    return jax.nn.softplus((1 - 2 * y) * margin)
-
-
-def _residual(margin, y):
-    """Return p − y, computed without cancellation."""
-    return (1 - 2 * y) * jax.nn.sigmoid((1 - 2 * y) * margin)
-
-
-def _small(norm, reference) -> Bool[Array, "*b"]:
-    return norm <= eps(norm.dtype) ** 0.5 * reference
+    sign = 1 - 2 * y
+    away = jax.nn.sigmoid(sign * margin)  # |p − y|
+    return weight * jax.nn.softplus(sign * margin), weight * sign * away, weight * away * (1 - away)
 
 
 def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
     """Fit one label on all samples, by Newton's method on (γ, b), where x_iᵀβ = z_iᵀγ."""
     n, r = z.shape
-    ones = jnp.ones((n, 1), z.dtype)
-    zb = jnp.concat([z, ones], axis=1)
-    penalty = jnp.append(jnp.ones(r, z.dtype), jnp.zeros(1, z.dtype))
-    share = jnp.sum(w * y) / jnp.sum(w)
-    start = jnp.zeros(r + 1, z.dtype).at[-1].set(jnp.log(share) - jnp.log1p(-share))
+    y, weight = y[:, None], (c * w)[:, None]
+    zb = jnp.concat([z, jnp.ones((n, 1), z.dtype)], axis=1)
+    penalty = (jnp.arange(r + 1) < r).astype(z.dtype)[:, None]
+    share = jnp.sum(w * y[:, 0]) / jnp.sum(w)
+    start = jnp.where(penalty == 0, jnp.log(share) - jnp.log1p(-share), 0)
 
-    def value(theta, margin):
-        return 0.5 * jnp.sum(penalty * theta**2) + c * jnp.sum(w * _loss(margin, y))
+    def evaluate(theta, margin):
+        loss, pull, curvature = _terms(margin, y, weight)
+        value = jnp.sum(0.5 * penalty * theta**2, axis=0) + jnp.sum(loss, axis=0)
+        return value, value, penalty * theta + matmul(zb.T, pull), curvature
 
-    def derivatives(theta, margin):
-        e = _residual(margin, y)
-        gradient = penalty * theta + matmul(c * (w * e)[None], zb)[0]
-        return gradient, c * w * jnp.abs(e) * (1 - jnp.abs(e))
-
-    def hessian(curvature):
-        h = matmul(zb.T * curvature[None], zb) + jnp.diag(penalty)
+    def root(curvature):
+        h = matmul((zb * curvature).T, zb) + jnp.diag(penalty[:, 0])
         # The intercept is not penalised, and has no curvature if all p are 0 or 1.
-        return h.at[-1, -1].add(eps(z.dtype) * jnp.trace(h))
-
-    reference = jnp.linalg.norm(matmul((c * w * (0.5 - y))[None], zb))
+        return cholesky(h.at[-1, -1].add(eps(z.dtype) * jnp.trace(h)))
 
     def solve(curvature, right):
-        return cho_solve(cholesky(hessian(curvature)), right[:, None])[:, 0]
+        return cho_solve(root(curvature), right)
 
-    flat = jnp.broadcast_to(start[-1], (n,))
-    theta, margin, norm = _newton(
-        value, derivatives, solve, zb, (start, flat), reference, lambda now, _: now
-    )
-    _, curvature = derivatives(theta, margin)
-    root = cholesky(hessian(curvature))
-    whitened = solve_triangular(root, zb.T).T
-    pull = c * w * _residual(margin, y)
-    return _FullFit(margin, pull, curvature, whitened, theta[-1], _small(norm, reference))
+    flat = jnp.broadcast_to(start[-1:], (n, 1))
+    theta, margin, converged = _newton(evaluate, solve, zb, (start, flat), weight * (0.5 - y))
+    _, pull, curvature = _terms(margin, y, weight)
+    whitened = solve_triangular(root(curvature), zb.T).T
+    return _FullFit(margin, pull, curvature, whitened, theta[-1, 0], converged[0])
 
 
-def _newton(value, derivatives, solve, rows, start, reference, magnitude):
-    """Minimise one objective, or a batch along the last axis, by Newton's method with step halving.
+def _newton(evaluate, solve, rows: Float[Array, "n r"], start, flat_pull: Float[Array, "n b"]):
+    """Minimise a batch of b objectives by Newton's method with step halving.
 
-    `start` holds the parameters and `rows @ parameters`. `derivatives` returns the gradient and the
-    weights of the Hessian. From these, `solve` computes a direction. Rounding errors of the
-    objective are relative to `magnitude`. The function returns the parameters, `rows @ parameters`,
-    and the norm of the gradient.
+    `start` holds the parameters `(r, b)` and `rows @ parameters`. From these, `evaluate` returns
+    the objective, the size of its terms (which determines its rounding error), the gradient, and
+    the weights of the Hessian. `solve` computes a direction from the weights and a right-hand side.
+    `flat_pull` is the pull at margin 0; it gives the scale of gradients. The function returns the
+    parameters, `rows @ parameters`, and which fits converged.
     """
+    small = eps(rows.dtype) ** 0.5 * jnp.linalg.norm(matmul(rows.T, flat_pull), axis=0)
 
     def step(state):
-        theta, margin, before, count, done = state
-        gradient, curvature = derivatives(theta, margin)
-        gradient = jnp.where(jnp.expand_dims(done, 0), 0, gradient)
-        direction = solve(curvature, -gradient)
-        along = matmul(rows, direction)
-        now = value(theta, margin)
-        slack = _SLACK * eps(rows.dtype) * magnitude(now, margin)
-
-        def moved(scale):
-            scale = jnp.expand_dims(scale, 0)
-            return theta + scale * direction, margin + scale * along
-
-        scale = _halve(lambda s: value(*moved(s)) <= now + slack, jnp.ones_like(now))
-        theta, margin = moved(scale)
-        after = jnp.linalg.norm(derivatives(theta, margin)[0], axis=0)
-        gain = -0.5 * jnp.sum(gradient * direction, axis=0)
+        """Evaluate the objective after a step; then compute the next step, or halve this step."""
+        at, value, slack, norm, toward, gain, scale, count, done = state
+        trial = [a + scale[None] * b for a, b in zip(at, toward, strict=True)]
+        now, size, gradient, curvature = evaluate(*trial)
+        after = jnp.linalg.norm(gradient, axis=0)
+        accepted = (now <= value + slack) | (scale <= _SHORTEST)
         # The fit is done if the gradient is small and the step was idle. A step is idle if it
         # gained far less than the rounding error of the objective, or less than the rounding error
         # without lowering the gradient. The gradient alone is not a sufficient criterion: far from
         # the minimum, it can rise in a step that gains much.
-        idle = (gain <= 1e-3 * slack) | ((gain <= slack) & (after > 0.7 * before))
-        done = done | (idle & _small(after, reference)) | (after == 0)
-        return theta, margin, after, count + 1, done
+        idle = (gain <= 1e-3 * slack) | ((gain <= slack) & (after > 0.7 * norm))
+        done = done | (accepted & ((idle & (after <= small)) | (after == 0)))
+        right = jnp.where((accepted & ~done)[None], -gradient, 0)
+        direction = solve(curvature, right)
+        new = (
+            trial,
+            now,
+            _SLACK * eps(rows.dtype) * size,
+            after,
+            [direction, matmul(rows, direction)],
+            0.5 * jnp.sum(right * direction, axis=0),
+            jnp.ones_like(scale),
+        )
+        old = (list(at), value, slack, norm, list(toward), gain, 0.5 * scale)
+        kept = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+        return *kept, count + 1, done
 
     def unfinished(state):
-        return ~jnp.all(state[4]) & (state[3] < _NEWTON_STEPS)
+        return ~jnp.all(state[-1]) & (state[-2] < _EVALUATIONS)
 
-    first = jnp.linalg.norm(derivatives(*start)[0], axis=0)
-    begin = (*start, first, 0, jnp.zeros(first.shape, bool))
-    return lax.while_loop(unfinished, step, begin)[:3]
-
-
-def _halve(accepted, scale):
-    """Return the first of scale, scale/2, … that is accepted, elementwise, or the last one."""
-
-    def step(state):
-        scale, _, count = state
-        fine = accepted(scale)
-        return jnp.where(fine, scale, 0.5 * scale), jnp.all(fine), count + 1
-
-    start = scale, jnp.asarray(False), 0
-    return lax.while_loop(lambda state: ~state[1] & (state[2] < _HALVINGS), step, start)[0]
+    one = jnp.ones_like(small)
+    still = [jnp.zeros_like(a) for a in start]
+    begin = list(start), jnp.inf * one, one, one, still, jnp.inf * one, one, 0, one < 0
+    (theta, margin), _, _, norm, *_ = lax.while_loop(unfinished, step, begin)
+    return theta, margin, norm <= small
 
 
 @jax.jit
@@ -231,7 +212,7 @@ def _fit(x, y, c, w):
 
     def one(y):
         m = _model(z, y, c, w)
-        beta = matmul(-m.pull[None], x)[0]
+        beta = matmul(-m.pull.T, x)[0]
         two_sided = jnp.any((w > 0) & (y == 1)) & jnp.any((w > 0) & (y == 0))
         intercept = m.intercept - jnp.vdot(mean, beta)
         beta, intercept = (jnp.where(two_sided, a, jnp.nan) for a in (beta, intercept))
@@ -245,32 +226,23 @@ def _fit(x, y, c, w):
 
 def _resample(m: _FullFit, y, present: Float[Array, "n b"], c, w):
     """Return C m w (y − p) of every resample, `(n, b)`, and whether each fit converged."""
-    t = m.whitened
-    y, w, d = y[:, None], w[:, None], m.curvature[:, None]
-    weight = c * present * w
+    t, d, y = m.whitened, m.curvature, y[:, None]
+    weight = c * present * w[:, None]
 
-    def value(delta, u):
-        rest = weight * _loss(m.margin[:, None] + u, y) - m.pull[:, None] * u - 0.5 * d * u * u
-        return 0.5 * jnp.sum(delta**2, axis=0) + jnp.sum(rest, axis=0)
-
-    def derivatives(delta, u):
-        e = _residual(m.margin[:, None] + u, y)
-        force = weight * e - m.pull[:, None] - d * u
-        return delta + matmul(t.T, force), weight * jnp.abs(e) * (1 - jnp.abs(e)) - d
-
-    r, b = t.shape[1], present.shape[1]
-    zero = jnp.zeros((r, b), t.dtype), jnp.zeros((t.shape[0], b), t.dtype)
-    reference = jnp.linalg.norm(matmul(t.T, weight * (0.5 - y)), axis=0)
+    def evaluate(delta, u):
+        loss, pull, curvature = _terms(m.margin + u, y, weight)
+        value = 0.5 * jnp.sum(delta**2, axis=0)
+        value = value + jnp.sum(loss - m.pull * u - 0.5 * d * u * u, axis=0)
+        size = jnp.abs(value) + jnp.sum(loss, axis=0)
+        return value, size, delta + matmul(t.T, pull - m.pull - d * u), curvature - d
 
     def solve(change, right):
         return _shared.solve_near_identity(t, change, right, 1e-2)
 
-    def magnitude(now, u):
-        return jnp.abs(now) + jnp.sum(weight * _loss(m.margin[:, None] + u, y), axis=0)
-
-    _, u, norm = _newton(value, derivatives, solve, t, zero, reference, magnitude)
-    pull = -weight * _residual(m.margin[:, None] + u, y)
-    return pull, _small(norm, reference)
+    b = present.shape[1]
+    zero = jnp.zeros((t.shape[1], b), t.dtype), jnp.zeros((t.shape[0], b), t.dtype)
+    _, u, converged = _newton(evaluate, solve, t, zero, weight * (0.5 - y))
+    return -_terms(m.margin + u, y, weight)[1], converged
 
 
 @functools.partial(jax.jit, static_argnames="chunk")

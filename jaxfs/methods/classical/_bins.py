@@ -54,9 +54,6 @@ def map_features(f: Callable[[Any], Any], rows: Any, size: int, memory: int) -> 
     return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:number], parts)
 
 
-# ---- Codes --------------------------------------------------------------------------------------
-
-
 def bin_codes(
     x: Float[Array, "n d"], w: Float[Array, "n"], num_bins: int, binning: str = "frequency"
 ) -> Int[Array, "d n"]:
@@ -70,28 +67,22 @@ def bin_codes(
     meaningless if some of its values are not `squarable`.
     """
     present = w > 0
+
+    def by_frequency(row):
+        place = first_places(sort_last(row), row)
+        at = jnp.zeros_like(w).at[place].add(w)  # weight of equal values, at their first place
+        up_to = jnp.cumsum(at)
+        return num_bins * (up_to - 0.5 * at)[place] / up_to[-1]
+
     if binning == "width":
-        codes = _by_width(x.T, present[None], num_bins)
+        low = jnp.min(jnp.where(present[:, None], x, jnp.inf), axis=0)
+        high = jnp.max(jnp.where(present[:, None], x, -jnp.inf), axis=0)
+        away = jnp.where(present[:, None], x - low[None], 0)
+        codes = num_bins * safe_divide(away, jnp.broadcast_to((high - low)[None], x.shape)).T
     else:
-        rows = jnp.where(present[None], x.T, jnp.inf)
-        codes = map_sorting(lambda row: _by_frequency(row, w, num_bins), rows, x.shape[0])
-    return jnp.where(present[None], jnp.clip(codes, 0, num_bins - 1), -1)
-
-
-def _by_width(x: Float[Array, "d n"], present, num_bins: int) -> Int[Array, "d n"]:
-    low = jnp.min(jnp.where(present, x, jnp.inf), axis=1, keepdims=True)
-    high = jnp.max(jnp.where(present, x, -jnp.inf), axis=1, keepdims=True)
-    away = jnp.where(present, x - low, jnp.zeros_like(x))
-    share = safe_divide(away, jnp.broadcast_to(high - low, x.shape))
-    return jnp.floor(num_bins * share).astype(jnp.int32)
-
-
-def _by_frequency(row: Float[Array, "n"], w: Float[Array, "n"], num_bins: int) -> Int[Array, "n"]:
-    place = first_places(sort_last(row), row)
-    at = jnp.zeros_like(w).at[place].add(w)  # total weight of equal values, at their first place
-    up_to = jnp.cumsum(at)
-    middle = up_to - 0.5 * at
-    return jnp.floor(num_bins * middle[place] / up_to[-1]).astype(jnp.int32)
+        codes = map_sorting(by_frequency, jnp.where(present[None], x.T, jnp.inf), x.shape[0])
+    codes = jnp.clip(jnp.floor(codes).astype(jnp.int32), 0, num_bins - 1)
+    return jnp.where(present[None], codes, -1)
 
 
 def pair_codes(a: Int[Array, "*s"], b: Int[Array, "*s"], num_b: int) -> Int[Array, "*s"]:
@@ -99,27 +90,19 @@ def pair_codes(a: Int[Array, "*s"], b: Int[Array, "*s"], num_b: int) -> Int[Arra
     return jnp.where((a < 0) | (b < 0), -1, a * num_b + b)
 
 
-# ---- Counts -------------------------------------------------------------------------------------
-
-
 def joint_counts(
-    codes: Int[Array, "d n"],
-    other: Int[Array, "n"],
-    w: Float[Array, "n"],
-    num_codes: int,
-    num_other: int,
+    codes: Int[Array, "d n"], other: Int[Array, "n"], w: Float[Array, "n"], num_codes, num_other
 ) -> Float[Array, "d a m"]:
     """For each feature, weighted counts of every pair of its codes and codes of another variable.
 
     **Cost** O(d n a m) time; memory for a chunk of one-hot matrices.
     """
     right = _weights_by_code(other, num_other, w)
-    return map_features(
-        lambda row: matmul(jax.nn.one_hot(row, num_codes, dtype=w.dtype, axis=-2), right),
-        codes,
-        codes.shape[1] * num_codes,
-        _MEMORY,
-    )
+
+    def count(row):
+        return matmul(jax.nn.one_hot(row, num_codes, dtype=w.dtype, axis=-2), right)
+
+    return map_features(count, codes, codes.shape[1] * num_codes, _MEMORY)
 
 
 def _weights_by_code(codes: Int[Array, "n"], number: int, w: Float[Array, "n"]) -> Array:
@@ -161,13 +144,9 @@ def gini_decrease(
     return jnp.where(known, jnp.maximum(map_sorting(best, rows, member.size), 0), jnp.nan)
 
 
-# ---- Entropies, in nats -------------------------------------------------------------------------
-
-
 def entropy(counts: Float[Array, "*b a"]) -> Float[Array, "*b"]:
-    """H(A) = −Σ p log p over the last axis; 0 for a table of zeros."""
-    p = _shares(counts, 1)
-    return -jnp.sum(_times_log(p, p), axis=-1)
+    """H(A) = −Σ p log p over the last axis, in nats; 0 for a table of zeros."""
+    return jnp.sum(jax.scipy.special.entr(_shares(counts, 1)), axis=-1)
 
 
 def mutual_information(counts: Float[Array, "*b a m"]) -> Float[Array, "*b"]:
@@ -175,26 +154,23 @@ def mutual_information(counts: Float[Array, "*b a m"]) -> Float[Array, "*b"]:
     p = _shares(counts, 2)
     a, m = (jnp.sum(p, axis=axis, keepdims=True) for axis in (-1, -2))
     # A difference of entropies would lose digits by cancellation.
-    return jnp.maximum(jnp.sum(_times_log(p, p, a * m), axis=(-2, -1)), 0)
+    return _mean_log_ratio(p, p, a * m, 2)
 
 
 def conditional_mutual_information(counts: Float[Array, "*b a c m"]) -> Float[Array, "*b"]:
     """I(A; C | M) = Σ p_acm log(p_acm p_m / p_am p_cm) of a table of counts; never negative."""
     p = _shares(counts, 3)
     am, cm = (jnp.sum(p, axis=axis, keepdims=True) for axis in (-2, -3))
-    m = jnp.sum(am, axis=-3, keepdims=True)
-    return jnp.maximum(jnp.sum(_times_log(p, p * m, am * cm), axis=(-3, -2, -1)), 0)
+    return _mean_log_ratio(p, p * jnp.sum(am, axis=-3, keepdims=True), am * cm, 3)
 
 
 def _shares(counts: Float[Array, "*b"], num_axes: int) -> Float[Array, "*b"]:
     """Counts divided by their sum over the last axes; 0 where the sum is 0."""
     total = jnp.sum(counts, axis=tuple(range(-num_axes, 0)), keepdims=True)
-    return counts / jnp.where(total == 0, jnp.ones_like(total), total)
+    return counts / jnp.where(total == 0, 1, total)
 
 
-def _times_log(p: Array, a: Array, b: Array | None = None) -> Array:
-    """p log(a / b), with the limit 0 at p = 0. The derivative at p = 0 is not NaN."""
-    zero = p == 0
-    a = jnp.where(zero, jnp.ones_like(p), a)
-    b = jnp.ones_like(p) if b is None else jnp.where(zero, jnp.ones_like(p), b)
-    return p * jnp.log(a / b)
+def _mean_log_ratio(p: Array, a: Array, b: Array, num_axes: int) -> Array:
+    """Σ p log(a / b) over the last axes, at least 0, without NaN in the derivative at p = 0."""
+    a, b = (jnp.where(p == 0, 1, term) for term in (a, b))
+    return jnp.maximum(jnp.sum(p * jnp.log(a / b), axis=tuple(range(-num_axes, 0))), 0)

@@ -16,7 +16,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import matmul, safe_divide, safe_sqrt
+from jaxfs._numerics import at, matmul, safe_divide, safe_sqrt
 from jaxfs.kernels._distances import power_of_two
 
 
@@ -44,6 +44,7 @@ class Membership(NamedTuple):
 
     present: Bool[Array, "n"]
     label: Int[Array, "n"]
+    weights: Float[Array, "n"]  # 0 for absent samples
     shares: Float[Array, "c n"]  # weight of each sample in its class, 0 in other classes
     mass: Float[Array, "c"]
     priors: Float[Array, "c"]
@@ -55,15 +56,17 @@ def membership(y: Any, w: Any, num_classes: int, xp: Any = jnp) -> Membership:
     """Compute `Membership` with the array module `xp`: `jax.numpy` or `numpy`."""
     member = (y[None] == xp.arange(num_classes, dtype=y.dtype)[:, None]) & (w > 0)[None]
     present = xp.any(member, axis=0)
+    w = xp.where(present, w, xp.zeros_like(w))
     shares = xp.where(member, w[None], xp.zeros_like(w[None]))
     mass = xp.sum(shares, axis=1)
     label = xp.clip(y, 0, num_classes - 1)
     first, base = xp.argmax(member, axis=1), xp.argmax(present)
-    return Membership(present, label, shares, mass, mass / xp.sum(mass), first, base)
+    return Membership(present, label, w, shares, mass, mass / xp.sum(mass), first, base)
 
 
-def known_membership(y, w, num_classes: int) -> Membership:
-    """Compute `membership` with NumPy, without compilation, if labels and weights are concrete."""
+def known_membership(w: Any, y: Any = None, num_classes: int = 1) -> Membership:
+    """`membership` by NumPy, without compilation, if concrete; one class without labels `y`."""
+    y = np.zeros(w.shape, np.int32) if y is None else y
     if _checks.is_traced(y) or _checks.is_traced(w):
         return _traced_membership(y, w, num_classes)
     return membership(np.asarray(y), np.asarray(w), num_classes, np)
@@ -81,22 +84,16 @@ def class_moments(x: Float[Array, "n d"], m: Membership) -> ClassMoments:
     **Cost** O(n d C), as a matrix product.
     """
     x, unit = in_units(x, m.present, m.base)
-    known, there = (m.mass > 0)[:, None], m.present[:, None]
-    origin = lax.stop_gradient(jnp.where(known, x[m.first], 0))
-    x_own = jnp.where(there, x - origin[m.label], 0)
-    own = safe_divide(matmul(m.shares, x_own), jnp.broadcast_to(m.mass[:, None], origin.shape))
-    residuals = jnp.where(there, x_own - own[m.label], 0)
-
-    base = lax.stop_gradient(x[m.base])[None]
-    means = jnp.where(known, origin - base + own, 0)
-    mean = jnp.sum(m.priors[:, None] * means, axis=0, keepdims=True)
+    there = m.present[:, None]
+    origin = lax.stop_gradient(at(x, m.first))
+    from_origin = jnp.where(there, x - at(origin, m.label), 0)
+    mass = jnp.where(m.mass > 0, m.mass, 1)[:, None]
+    own = matmul(m.shares / mass, from_origin)
+    residuals = jnp.where(there, from_origin - at(own, m.label), 0)
+    means = origin - lax.stop_gradient(at(x, m.base))[None] + own
+    means = jnp.where((m.mass > 0)[:, None], means - matmul(m.priors[None], means), 0)
     squares = matmul(m.shares, jnp.square(residuals))
-    return ClassMoments(m.mass, jnp.where(known, means - mean, 0), squares, residuals, unit)
-
-
-def overall_moments(x: Float[Array, "n d"], w: Float[Array, "n"]) -> ClassMoments:
-    """Moments of all samples as one class."""
-    return class_moments(x, membership(jnp.zeros(x.shape[0], jnp.int32), w, 1))
+    return ClassMoments(m.mass, means, squares, residuals, unit)
 
 
 def in_units(
@@ -108,36 +105,31 @@ def in_units(
     which must be present. A constant feature has the unit 1.
     """
     there = present[:, None]
-    finite = jnp.where(jnp.isfinite(x), x, jnp.nan)
     # Divide by 4 so that differences of the largest numbers do not overflow.
-    quarter = lax.stop_gradient(finite) / 4
-    away = jnp.where(there, quarter - quarter[base][None], 0)
-    spread = jnp.max(jnp.abs(away), axis=0)
+    quarter = lax.stop_gradient(x) / 4
+    spread = jnp.max(jnp.abs(jnp.where(there, quarter - at(quarter, base)[None], 0)), axis=0)
     # Use only powers of two whose reciprocals are normal numbers.
     smallest = float(jnp.finfo(x.dtype).tiny) * 16
     unit = power_of_two(jnp.clip(spread, smallest, 1 / smallest))
-    unit = jnp.where((spread > 0) & jnp.isfinite(unit), unit, jnp.ones_like(unit))
-    return jnp.where(there, finite / unit[None], 0), unit
+    unit = jnp.where((spread > 0) & jnp.isfinite(unit), unit, 1)
+    return jnp.where(there, x / unit[None], 0), unit
 
 
 def quotient(a: Array, b: Array) -> Array:
     """Quotient a / b of nonnegative numbers, with 0 / 0 = 0 and a / 0 infinite for a > 0."""
-    ratio = safe_divide(a, b)
-    return jnp.where((b == 0) & (a > 0), jnp.full_like(ratio, jnp.inf), ratio)
+    return jnp.where((b == 0) & (a > 0), jnp.inf, safe_divide(a, b))
 
 
 # ---- Statistics ---------------------------------------------------------------------------------
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def class_statistic(
-    statistic: Callable[[ClassMoments], Float[Array, "d"]], x, y, w, num_classes: int
+    statistic: Callable[[ClassMoments], Float[Array, "d"]],
+    x: Float[Array, "n d"],
+    members: Membership,
 ) -> Float[Array, "d"]:
     """Compute a statistic of the class moments, such as `f_statistic`, for each feature."""
-    return _statistic(statistic, x, known_membership(y, w, num_classes))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _statistic(statistic, x, members: Membership) -> Float[Array, "d"]:
     return statistic(class_moments(x, members))
 
 
@@ -160,28 +152,37 @@ def welch_statistic(m: ClassMoments) -> Float[Array, "d"]:
     return jnp.where(jnp.all(m.mass > 1), safe_sqrt(square), jnp.nan)
 
 
-@functools.partial(jax.jit, static_argnums=3)
-def chi2(x, y, w, num_classes: int) -> Float[Array, "d"]:
-    members = membership(y, w, num_classes)
-    m = class_moments(x, members)
-    # A mean of nonnegative numbers loses no digits by cancellation.
-    counts, unit = in_units(x, members.present, members.base)
-    share = jnp.where(members.present, w, 0) / jnp.sum(m.mass)
-    score = quotient(m.between, matmul(share[None], counts)[0]) * unit
-    return jnp.where(jnp.any(counts < 0, axis=0), jnp.nan, score)
-
-
-@jax.jit
-def variance(x, w) -> Float[Array, "d"]:
-    m = overall_moments(x, w)
+def variance(m: ClassMoments) -> Float[Array, "d"]:
+    """Variance within the classes."""
     return m.within / jnp.sum(m.mass) * m.unit * m.unit
 
 
 @jax.jit
-def correlation(x, y, w) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
+def chi2(x: Float[Array, "n d"], members: Membership) -> Float[Array, "d"]:
+    m = class_moments(x, members)
+    # A mean of nonnegative numbers loses no digits by cancellation.
+    counts, unit = in_units(x, members.present, members.base)
+    mean = matmul((members.weights / jnp.sum(m.mass))[None], counts)[0]
+    return jnp.where(jnp.min(counts, axis=0) < 0, jnp.nan, quotient(m.between, mean) * unit)
+
+
+@jax.jit
+def absolute_correlation(x, y, members: Membership) -> Float[Array, "d"]:
+    return jnp.abs(_correlation(x, y, members)[0])
+
+
+@jax.jit
+def regression_f(x, y, members: Membership) -> Float[Array, "d"]:
+    """F statistic of a linear regression of the target on each feature."""
+    r, rest = _correlation(x, y, members)
+    freedom = jnp.sum(members.mass) - 2
+    return jnp.where(freedom > 0, quotient(jnp.square(r), rest) * freedom, jnp.nan)
+
+
+def _correlation(x, y, members: Membership) -> tuple[Float[Array, "d"], Float[Array, "d"]]:
     """Return r, and 1 − r² computed as the part of the target that a feature does not explain."""
-    a, b = overall_moments(x, w), overall_moments(y[:, None], w)
+    a, b = class_moments(x, members), class_moments(y[:, None], members)
     u, v = (safe_divide(m.residuals, safe_sqrt(m.within)[None]) for m in (a, b))
-    r = matmul((w * v[:, 0])[None], u)[0]
-    rest = matmul(w[None], jnp.square(v - r[None] * u))[0]
+    r = matmul((members.weights * v[:, 0])[None], u)[0]
+    rest = matmul(members.weights[None], jnp.square(v - r[None] * u))[0]
     return jnp.clip(r, -1, 1), rest

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._numerics import safe_divide
+from jaxfs._numerics import at, safe_divide
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.kernels._order import at, count_leading, sort_last
+from jaxfs.kernels._order import count_leading, sort_last
 
 #: Default offset of reciprocal ranks, from Cormack, Clarke and Büttcher.
 _OFFSET = 60.0

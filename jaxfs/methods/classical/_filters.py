@@ -10,19 +10,13 @@ feature:
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
 from jaxfs._types import ArrayLike
 from jaxfs.methods.classical import _bins, _class_moments
-from jaxfs.methods.classical._class_moments import (
-    class_statistic,
-    f_statistic,
-    fisher_ratio,
-    welch_statistic,
-)
+from jaxfs.methods.classical._class_moments import Membership, class_statistic, known_membership
 
 
 def fisher_score(
@@ -56,7 +50,7 @@ def fisher_score(
     >>> fisher_score(x, jnp.array([0, 0, 1, 1]), num_classes=2).tolist()
     [4.0, 0.0]
     """
-    return class_statistic(fisher_ratio, *classified(x, y, num_classes, weights))
+    return class_statistic(_class_moments.fisher_ratio, *_with_members(x, y, num_classes, weights))
 
 
 def anova_score(
@@ -76,7 +70,7 @@ def anova_score(
     >>> anova_score(x, jnp.array([0, 0, 1, 1]), num_classes=2).tolist()
     [8.0, 0.0]
     """
-    return class_statistic(f_statistic, *classified(x, y, num_classes, weights))
+    return class_statistic(_class_moments.f_statistic, *_with_members(x, y, num_classes, weights))
 
 
 def t_score(
@@ -106,7 +100,9 @@ def t_score(
     """
     if _checks.integer(num_classes, "num_classes", low=1) != 2:
         raise _checks.fail("num_classes", "2 for t_score; anova_score takes more", num_classes)
-    return class_statistic(welch_statistic, *classified(x, y, num_classes, weights))
+    return class_statistic(
+        _class_moments.welch_statistic, *_with_members(x, y, num_classes, weights)
+    )
 
 
 def chi2_score(
@@ -134,14 +130,14 @@ def chi2_score(
     >>> chi2_score(x, jnp.array([0, 0, 1, 1]), num_classes=2).tolist()
     [2.0, 0.0]
     """
-    x, y, w, num_classes = classified(x, y, num_classes, weights)
-    if not _checks.is_traced(x) and not _checks.is_traced(w):
+    x, members = _with_members(x, y, num_classes, weights)
+    if not _checks.is_traced(x) and not _checks.is_traced(members.present):
         concrete = np.asarray(x)
-        negative = (concrete < 0) & (np.asarray(w) > 0)[:, None]
+        negative = (concrete < 0) & members.present[:, None]
         if negative.any():
             i, j = np.argwhere(negative)[0].tolist()
             raise _checks.fail("x", "nonnegative for χ²", f"x[{i}, {j}] = {concrete[i, j]}")
-    return _class_moments.chi2(x, y, w, num_classes)
+    return _class_moments.chi2(x, members)
 
 
 def gini_score(
@@ -170,7 +166,7 @@ def gini_score(
     >>> gini_score(x, jnp.array([0, 0, 1, 1]), num_classes=2).tolist()
     [0.5, 0.0]
     """
-    return _bins.gini_decrease(*classified(x, y, num_classes, weights))
+    return _bins.gini_decrease(*labelled_samples(x, y, num_classes, weights))
 
 
 def pearson_score(
@@ -197,7 +193,7 @@ def pearson_score(
     >>> pearson_score(x, jnp.array([3.0, 2.0, 1.0])).round(4).tolist()
     [1.0, 0.0]
     """
-    return jnp.abs(_class_moments.correlation(*targeted(x, y, weights))[0])
+    return _class_moments.absolute_correlation(*_with_target(x, y, weights))
 
 
 def f_regression_score(
@@ -220,10 +216,7 @@ def f_regression_score(
     >>> f_regression_score(x, jnp.array([0.0, 2.0, 1.0, 3.0])).round(1).tolist()
     [3.6, 8.0]
     """
-    x, y, w = targeted(x, y, weights)
-    r, rest = _class_moments.correlation(x, y, w)
-    freedom = jnp.sum(w) - 2
-    return jnp.where(freedom > 0, _class_moments.quotient(jnp.square(r), rest) * freedom, jnp.nan)
+    return _class_moments.regression_f(*_with_target(x, y, weights))
 
 
 def variance_score(x: ArrayLike, *, weights: ArrayLike | None = None) -> Float[Array, "d"]:
@@ -244,10 +237,9 @@ def variance_score(x: ArrayLike, *, weights: ArrayLike | None = None) -> Float[A
     [1.0, 0.0]
     """
     x = _samples(x)
-    return _class_moments.variance(x, _sample_weights(weights, x))
-
-
-# ---- Arguments ----------------------------------------------------------------------------------
+    return class_statistic(
+        _class_moments.variance, x, known_membership(_sample_weights(weights, x))
+    )
 
 
 def _samples(x: ArrayLike) -> Float[Array, "n d"]:
@@ -263,8 +255,8 @@ def _sample_weights(weights: ArrayLike | None, x: Float[Array, "n d"]) -> Any:
     return _checks.weights(weights, "weights", x.shape[0], x.dtype)
 
 
-def classified(x, y, num_classes, weights):
-    """Checked samples, class codes, weights and number of classes."""
+def labelled_samples(x, y, num_classes, weights):
+    """Check and return samples, class codes, weights and the number of classes."""
     x = _samples(x)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     y = _checks.labels(y, "y", x.shape[0], num_classes)
@@ -273,10 +265,20 @@ def classified(x, y, num_classes, weights):
     return x, y, w, num_classes
 
 
-def targeted(x, y, weights):
-    """Checked samples, real target and weights."""
+def samples_with_target(x, y, weights):
+    """Check and return samples, a real target and weights."""
     x = _samples(x)
     y = _checks.array(y, "y", x.dtype)
     if y.shape != (x.shape[0],):
         raise _checks.fail("y", f"of shape ({x.shape[0]},), one target a sample", f"{y.shape}")
     return x, y, _sample_weights(weights, x)
+
+
+def _with_members(x, y, num_classes, weights) -> tuple[Array, Membership]:
+    x, y, w, num_classes = labelled_samples(x, y, num_classes, weights)
+    return x, known_membership(w, y, num_classes)
+
+
+def _with_target(x, y, weights) -> tuple[Array, Array, Membership]:
+    x, y, w = samples_with_target(x, y, weights)
+    return x, y, known_membership(w)

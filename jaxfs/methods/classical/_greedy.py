@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import eps, matmul, safe_divide, safe_sqrt
+from jaxfs._numerics import at, eps, matmul, safe_divide, safe_sqrt
 from jaxfs._types import Selection
 from jaxfs.kernels._distances import squarable
 from jaxfs.kernels._order import first_best
@@ -37,55 +38,38 @@ class Criterion(NamedTuple):
     add: Callable[[Any, Int[Array, ""]], Any]
 
 
-def select(criterion, num_features: int, options, sizes, x, y, w, *traced) -> Selection:
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def select(criterion, num_features: int, options, sizes, x, y, members, *traced) -> Selection:
     """Choose the feature of largest value at each step, until no candidate is left.
 
     `criterion(tables, *options, *traced)` returns a `Criterion`. `sizes` holds the number of
     classes, the number of bins and the binning rule.
     """
-    members = _class_moments.known_membership(y, w, sizes[0])
-    return _selected(criterion, num_features, options, sizes, x, y, members, *traced)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _selected(criterion, num_features: int, options, sizes, x, y, members, *traced) -> Selection:
     x, members = lax.stop_gradient((x, members))
     free, state, value, add = criterion(_Tables(x, y, members, *sizes), *options, *traced)
-    known = jnp.max(jnp.where(squarable(x) | ~members.present[:, None], 0, 1), axis=(0, 1)) == 0
+    wrong = jnp.where(squarable(x) | ~members.present[:, None], 0.0, 1.0).astype(x.dtype)
 
-    def body(step, carry):
-        indices, objective, free, state, alive = carry
-        state = lax.cond(
-            step > 0, lambda state: add(state, indices[step - 1]), lambda state: state, state
-        )
+    def step(carry, first):
+        free, state, i, alive = carry
+        state = lax.cond(first, lambda state: state, lambda state: add(state, i), state)
         values = value(state)
         pool = free & (values > -jnp.inf)
         i = first_best(pool, values)
         alive = alive & pool[i]
-        indices = indices.at[step].set(jnp.where(alive, i, -1))
-        objective = objective.at[step].set(jnp.where(alive, values[i], jnp.nan))
-        return indices, objective, free.at[i].set(False), state, alive
+        chosen = jnp.where(alive, i, -1), jnp.where(alive, values[i], jnp.nan)
+        return (free.at[i].set(False), state, i, alive), chosen
 
-    indices = jnp.full(num_features, -1, jnp.int32)
-    objective = jnp.full(num_features, jnp.nan, value(state).dtype)
-    start = indices, objective, free, state, known
-    indices, objective, *_ = lax.fori_loop(0, num_features, body, start)
+    start = free, state, jnp.int32(0), jnp.sum(wrong) == 0
+    _, (indices, objective) = lax.scan(step, start, np.arange(num_features) == 0)
     return Selection(indices, objective, jnp.int32(num_features))
-
-
-# ---- Relevance and redundancy -------------------------------------------------------------------
 
 
 class _Tables:
     """Samples, and tables of counts of each binned feature with the class or another feature."""
 
     def __init__(self, x, y, members, num_classes: int, num_bins: int, binning: str):
-        self.x, self.y, self.members, self.num_classes = x, y, members, num_classes
-        self.num_bins, self.binning = num_bins, binning
-
-    @functools.cached_property
-    def w(self) -> Float[Array, "n"]:
-        return jnp.sum(self.members.shares, axis=0)
+        self.x, self.y, self.members, self.w = x, y, members, members.weights
+        self.num_classes, self.num_bins, self.binning = num_classes, num_bins, binning
 
     @functools.cached_property
     def codes(self) -> Int[Array, "d n"]:
@@ -111,26 +95,19 @@ def _symmetrical_uncertainty(counts: Float[Array, "d a m"]) -> Float[Array, "d"]
     return jnp.minimum(safe_divide(2 * _bins.mutual_information(counts), entropies), 1)
 
 
-def _correlating_columns(m: _class_moments.ClassMoments, tables: _Tables) -> Float[Array, "n d"]:
-    """Features centred and scaled to length 1; their products are correlations. Constants are 0."""
-    away = m.residuals + m.means[tables.members.label]
-    squares = m.between + m.within
-    scale = safe_divide(jnp.ones_like(squares), safe_sqrt(squares))
-    return safe_sqrt(tables.w)[:, None] * away * scale[None]
-
-
-# ---- Criteria -----------------------------------------------------------------------------------
-
-
 def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Criterion:
     x = tables.x
     m = _class_moments.class_moments(x, tables.members)
-    if relevance == "f":
-        relevant = _class_moments.f_statistic(m)
-    else:
-        relevant = _bins.mutual_information(tables.with_class())
+    information = _bins.mutual_information
+    relevant = (
+        _class_moments.f_statistic(m) if relevance == "f" else information(tables.with_class())
+    )
     if redundancy == "pearson":
-        columns = _correlating_columns(m, tables)
+        # Features centred and scaled to length 1; their products are correlations. Constants are 0.
+        columns = m.residuals + at(m.means, tables.members.label)
+        length = safe_sqrt(m.between + m.within)[None]
+        columns = safe_divide(columns, jnp.broadcast_to(length, columns.shape))
+        columns = safe_sqrt(tables.w)[:, None] * columns
 
         def shared(i):
             return jnp.abs(matmul(columns[:, i][None], columns)[0])
@@ -138,7 +115,7 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
         _ = tables.codes  # cached here, because a value traced in the loop must not leave it
 
         def shared(i):
-            return _bins.mutual_information(tables.with_feature(i))
+            return information(tables.with_feature(i))
 
     def value(state):
         total, number = state

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods.classical import _bins, _greedy
-from jaxfs.methods.classical._filters import classified
+from jaxfs.methods.classical._class_moments import known_membership
+from jaxfs.methods.classical._filters import labelled_samples
 
 #: Default number of bins. It is small because a table of two features has NUM_BINS² cells.
 NUM_BINS = 5
@@ -45,8 +46,9 @@ def mrmr_select(
     - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
     - `num_features`: static, at most d.
     - `num_classes`: static, C ≥ 2.
-    - `scheme`: static, "quotient" or "difference". F and a correlation have different units, so use
-      "difference" only with "mi" for both relevance and redundancy.
+    - `scheme`: static. "quotient": relevance divided by redundancy; "difference": relevance minus
+      redundancy. F and a correlation have different units. Use "difference" only if relevance and
+      redundancy are both "mi".
     - `relevance`: static. "f": `anova_score`; "mi": the information I(X_k; Y) in bins.
     - `redundancy`: static. "pearson": |correlation|; "mi": I(X_k; X_j) in bins.
     - `num_bins`, `binning`: static; for "mi" only. By default 5 bins of equal "frequency"; "width"
@@ -85,14 +87,12 @@ def mrmr_select(
     _checks.option(relevance, "relevance", ("f", "mi"))
     _checks.option(redundancy, "redundancy", ("pearson", "mi"))
     for value, name in ((num_bins, "num_bins"), (binning, "binning")):
-        binned = "mi" in (relevance, redundancy)
-        _checks.only_if(binned, value, name, 'relevance="mi" or redundancy="mi"')
+        used = "mi" in (relevance, redundancy)
+        _checks.only_if(used, value, name, 'relevance="mi" or redundancy="mi"')
     num_bins = NUM_BINS if num_bins is None else num_bins
     binning = "frequency" if binning is None else binning
-    options = (scheme, relevance, redundancy)
-    return _select(
-        _greedy.mrmr, x, y, num_features, num_classes, num_bins, binning, weights, options
-    )
+    common = x, y, num_features, num_classes, num_bins, binning, weights
+    return _select(_greedy.mrmr, *common, (scheme, relevance, redundancy))
 
 
 def cfs_select(
@@ -169,9 +169,8 @@ def fcbf_select(
     [3, -1]
     """
     _checks.number(threshold, "threshold", low=0, high=1, scalar=True)
-    return _select(
-        _greedy.fcbf, x, y, num_features, num_classes, num_bins, binning, weights, (), threshold
-    )
+    common = x, y, num_features, num_classes, num_bins, binning, weights
+    return _select(_greedy.fcbf, *common, (), threshold)
 
 
 def jmi_select(
@@ -243,9 +242,10 @@ def cmim_select(
 
 def _select(criterion, x, y, number, num_classes, num_bins, binning, weights, options=(), *traced):
     """Check the arguments that all selectors share, and run the greedy search."""
-    x, y, w, num_classes = classified(x, y, num_classes, weights)
+    x, y, w, num_classes = labelled_samples(x, y, num_classes, weights)
     number = _checks.integer(number, "num_features", low=1, high=x.shape[1])
     num_bins = _checks.integer(num_bins, "num_bins", low=2)
     sizes = num_classes, num_bins, _checks.option(binning, "binning", _bins.BINNINGS)
     numbers = (jnp.asarray(value, x.dtype) for value in traced)
-    return _greedy.select(criterion, number, options, sizes, x, y, w, *numbers)
+    members = known_membership(w, y, num_classes)
+    return _greedy.select(criterion, number, options, sizes, x, y, members, *numbers)

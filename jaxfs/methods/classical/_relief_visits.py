@@ -6,14 +6,13 @@ once they are summed. Neither an n × n nor an n × k × d array is formed.
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, safe_divide, smallest
+from jaxfs._numerics import at, matmul, safe_divide, smallest
 from jaxfs.methods.classical._class_moments import Membership, known_membership
 
 #: Number of coordinates added in one loop of `manhattan`. With 8 coordinates the sums are written
@@ -21,65 +20,47 @@ from jaxfs.methods.classical._class_moments import Membership, known_membership
 #: over the axis of coordinates, instead of the explicit sum, took a hundred times as long.
 _TOGETHER = 16
 
-# ---- The scores ---------------------------------------------------------------------------------
-
 
 def relieff(x, y, w, *, num_classes: int, k: int, block: int) -> Float[Array, "d"]:
-    return _relieff(x, known_membership(y, w, num_classes), k, block)
+    return _relieff(x, known_membership(w, y, num_classes), k, block)
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def _relieff(x, members: Membership, k: int, block: int) -> Float[Array, "d"]:
-    shares, label, prior = members.shares, members.label, members.priors
-    w, classes = jnp.sum(shares, axis=0), jnp.arange(prior.shape[0], dtype=label.dtype)
+    shares, prior = members.shares, members.priors
     influence = _influence(None, k, x.dtype)
+    others = safe_divide(*jnp.broadcast_arrays(prior[:, None], 1 - at(prior, members.label)[None]))
+    factors = jnp.where(shares > 0, -1, others)
 
     def visit(i, row):
-        def among(c):
-            own = label[i] == c
-            near, share = _nearest(i, row, shares[c] > 0, own, w, influence, k)
-            rest = 1 - prior[label[i]]
-            return near, jnp.where(own, -1, safe_divide(prior[c], rest)) * share
+        def among(of_class):
+            w, factor = of_class
+            near, share = _nearest(i, row, w, influence, k)
+            return near, at(factor, i) * share
 
-        near, coefficients = lax.map(among, classes)
+        near, coefficients = lax.map(among, (shares, factors))
         return near.reshape(-1), coefficients.reshape(1, -1)
 
-    data = _scaled_data(x, w)
-    return _per_span(data, _sum_of_visits(data, visit, block)[0])[0]
+    return _sum_of_visits(x, members.weights, visit, block)[0][0]
 
 
 @functools.partial(jax.jit, static_argnames=("k", "block"))
 def rrelieff(x, y, w, sigma, *, k: int, block: int) -> Float[Array, "d"]:
-    present, influence = w > 0, _influence(sigma, k, x.dtype)
-    _, tau_span, tau_known = _ranges(y[:, None], present)
-    tau = jnp.where(present & tau_known, y, 0)
+    influence = _influence(sigma, k, x.dtype)
+    _, tau_span, tau_known = _ranges(y[:, None], w > 0)
+    tau = jnp.where((w > 0) & tau_known, y, 0)
 
     def visit(i, row):
-        near, share = _nearest(i, row, present, jnp.asarray(True), w, influence, k)
+        near, share = _nearest(i, row, w, influence, k)
         change = safe_divide(jnp.abs(tau[i] - tau[near]), jnp.broadcast_to(tau_span, near.shape))
         return near, jnp.stack([share, share * change])
 
-    data = _scaled_data(x, w)
-    sums, totals = _sum_of_visits(data, visit, block)
-    per_feature = _per_span(data, sums)
-    n_da, n_dcda, n_dc = per_feature[0], per_feature[1], totals[1]  # each sum divided by m
+    # The sums N of the paper, each divided by m.
+    (n_da, n_dcda), (_, n_dc), known = _sum_of_visits(x, w, visit, block)
     different, alike = (jnp.broadcast_to(a, n_da.shape) for a in (n_dc, 1 - n_dc))
     score = safe_divide(n_dcda, different) - safe_divide(n_da - n_dcda, alike)
     score = jnp.where(n_dc == 0, jnp.zeros_like(score), score)
-    return jnp.where(data.known & tau_known, score, jnp.nan)
-
-
-# ---- Visits -------------------------------------------------------------------------------------
-
-
-class _ScaledData(NamedTuple):
-    """Samples, the span of each feature, and features scaled to [0, 1] for the distances."""
-
-    x: Float[Array, "n d"]
-    w: Float[Array, "n"]
-    span: Float[Array, "d"]
-    known: Bool[Array, ""]
-    chunks: Float[Array, "c u n"]
+    return jnp.where(known & tau_known, score, jnp.nan)
 
 
 def _ranges(
@@ -89,66 +70,63 @@ def _ranges(
     there = present[:, None]
     low = jnp.min(jnp.where(there, x, jnp.inf), axis=0)
     span = jnp.max(jnp.where(there, x, -jnp.inf), axis=0) - low
-    return low, span, jnp.isfinite(span[jnp.argmax(span)])  # `argmax` prefers NaN
+    return low, span, jnp.sum(0 * span) == 0  # 0 · ∞ is NaN
 
 
-def _scaled_data(x: Float[Array, "n d"], w: Float[Array, "n"]) -> _ScaledData:
+def _sum_of_visits(
+    x: Float[Array, "n d"],
+    w: Float[Array, "n"],
+    visit: Callable[[Array, Array], tuple[Array, Array]],
+    block: int,
+) -> tuple[Float[Array, "r d"], Float[Array, "r"], Bool[Array, ""]]:
+    """Return Σ_i w_i/m Σ_j c_rj diff(i, j), Σ_i w_i/m Σ_j c_rj, and if all values are finite.
+
+    The index j is over q samples near i. `visit(i, row)` takes the index of a sample and its
+    distances to all samples. It returns the indices `(q,)` of the near samples and their
+    coefficients `(r, q)`.
+    """
+    n, mass = x.shape[0], w / jnp.sum(w)
     low, span, known = _ranges(x, w > 0)
     usable = (w > 0)[:, None] & known
     x = jnp.where(usable, x, 0)
     away = jnp.where(usable, x - low[None], 0)
     z = lax.stop_gradient(safe_divide(away, jnp.broadcast_to(span[None], x.shape)))
-    return _ScaledData(x, w, span, known, coordinate_chunks(z))
-
-
-def _per_span(data: _ScaledData, sums: Float[Array, "r d"]) -> Float[Array, "r d"]:
-    """Sums of differences divided by the span of each feature; NaN if a span is not finite."""
-    sums = jnp.where(data.known, sums, jnp.nan)
-    return safe_divide(sums, jnp.broadcast_to(data.span[None], sums.shape))
-
-
-def _sum_of_visits(
-    data: _ScaledData, visit: Callable[[Array, Array], tuple[Array, Array]], block: int
-) -> tuple[Float[Array, "r d"], Float[Array, "r"]]:
-    """Return Σ_i w_i/m Σ_j c_rj |x_i − x_j| and Σ_i w_i/m Σ_j c_rj, with j over q samples near i.
-
-    `visit(i, row)` takes the index of a sample and its distances to all samples. It returns the
-    indices `(q,)` of the near samples and their coefficients `(r, q)`.
-    """
-    n = data.w.shape[0]
-    mass = data.w / jnp.sum(data.w)
+    chunks = coordinate_chunks(z)
 
     @jax.checkpoint  # do not keep the differences of every block for the backward pass
-    def sums(places):
-        # The last block is padded with samples visited before, which get mass 0.
-        i = places % n
-        near, c = jax.vmap(visit)(i, manhattan(data.chunks[:, :, i], data.chunks))
-        c = jnp.where(places < n, mass[i], 0)[:, None, None] * c
+    def sums(first):
+        # The last block also has samples of the block before, which get mass 0.
+        start = jnp.minimum(first, n - block)
+        i = start + jnp.arange(block)
+        row = manhattan(lax.dynamic_slice_in_dim(chunks, start, block, axis=2), chunks)
+        near, c = jax.vmap(visit)(i, row)
+        c = jnp.where(i < first, 0, at(mass, i))[:, None, None] * c
         c = jnp.permute_dims(c, (1, 0, 2)).reshape(c.shape[1], -1)
-        gaps = jnp.abs(data.x[i][:, None] - data.x[near])
+        gaps = jnp.abs(lax.dynamic_slice_in_dim(x, start, block)[:, None] - at(x, near))
         return matmul(c, gaps.reshape(-1, gaps.shape[-1])), jnp.sum(c, axis=1)
 
-    parts = lax.map(sums, jnp.arange(n + -n % block).reshape(-1, block))
-    return jax.tree.map(lambda a: jnp.sum(a, axis=0), parts)
+    parts = lax.map(sums, jnp.arange(0, n, block))
+    total, coefficients = jax.tree.map(lambda a: jnp.sum(a, axis=0), parts)
+    total = jnp.where(known, total, jnp.nan)
+    return safe_divide(total, jnp.broadcast_to(span[None], total.shape)), coefficients, known
 
 
 def _nearest(
-    i: Int[Array, ""], row: Float[Array, "n"], members: Bool[Array, "n"], own, w, influence, k: int
+    i: Int[Array, ""], row: Float[Array, "n"], w: Float[Array, "n"], influence, k: int
 ) -> tuple[Int[Array, "k"], Float[Array, "k"]]:
-    """The k members nearest to sample i, and the share of each in their total influence.
+    """The k samples of positive weight nearest to sample i, and their shares in the influence.
 
-    If there are fewer than k members, the result is padded with i, with share 0. A weight of i
-    above 1 stands for copies of i. If i is a member (`own`), the copies come first: they take a
-    share of the influence, and their differences are 0.
+    If there are fewer than k such samples, the result is padded with i, with share 0. A weight of i
+    above 1 stands for copies of i. The copies come first: they take a share of the influence, and
+    their differences are 0.
     """
-    others = members & (jnp.arange(members.shape[0]) != i)
+    others = (w > 0) & (jnp.arange(w.shape[0]) != i)
     near = smallest(jnp.where(others, row, jnp.inf), k)[1]
-    number = jnp.where(near >= 0, w[near], 0)
-    copies = jnp.where(own, jnp.maximum(w[i] - 1, 0), 0)
-    up_to = copies + jnp.cumsum(number)
+    missing, near = near < 0, jnp.where(near < 0, i, near)
+    number = jnp.where(missing, 0, at(w, near))
+    up_to = jnp.maximum(at(w, i) - 1, 0) + jnp.cumsum(number)
     share = influence(up_to) - influence(up_to - number)
-    whole = jnp.broadcast_to(influence(up_to[-1]), share.shape)
-    return jnp.where(near < 0, i, near), safe_divide(share, whole)
+    return near, safe_divide(share, jnp.broadcast_to(influence(up_to[-1]), share.shape))
 
 
 def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> Callable[[Array], Array]:
@@ -170,9 +148,6 @@ def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> Callable[[Array
         return first + (r - whole.astype(r.dtype)) * (sums[whole + 1] - first)
 
     return total
-
-
-# ---- Manhattan distances ------------------------------------------------------------------------
 
 
 def coordinate_chunks(x: Float[Array, "n p"]) -> Float[Array, "c u n"]:

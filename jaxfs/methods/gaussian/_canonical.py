@@ -3,10 +3,9 @@
 import jax.numpy as jnp
 
 from jaxfs._types import ArrayLike, Scalar, Selection
-from jaxfs.methods.gaussian import _search
-from jaxfs.methods.gaussian._criteria import regularisation
 from jaxfs.methods.gaussian._groups import AllSamples
 from jaxfs.methods.gaussian._moments import class_sum, column
+from jaxfs.methods.gaussian._search import Search, greedy_selection
 from jaxfs.methods.gaussian._select import table_arguments
 
 
@@ -64,12 +63,10 @@ def cca_select(
         x, y, num_features, num_classes, "mi", ridge, 1.0, initial, weights
     )
     classes = options["num_classes"]
-    return _search.greedy_selection(
-        *data, ridge, start, search=CorrelationSearch, num_classes=classes
-    )
+    return greedy_selection(*data, ridge, start, search=CorrelationSearch, num_classes=classes)
 
 
-class CorrelationSearch(_search.Search):
+class CorrelationSearch(Search):
     """Greedy search whose term for feature j is Σ_c p_c s_cj² / σ²_{j|S}.
 
     The extra state is s_cj: the mean in class c of the part of feature j that the chosen features
@@ -77,7 +74,6 @@ class CorrelationSearch(_search.Search):
     """
 
     def __init__(self, m, ridge, initial) -> None:
-        ridge, _ = regularisation(m, ridge, 0.0)
         super().__init__(m, AllSamples(m.priors, m.deviations), ridge, initial)
 
     def initial_terms(self):

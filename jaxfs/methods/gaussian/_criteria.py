@@ -22,17 +22,18 @@ RIDGE, SHRINKAGE = 0.1, 0.3
 
 def _surprise(p: Float[Array, "c"]) -> Float[Array, "c"]:
     """Return −log p, or 0 for an empty class."""
-    return -jnp.log(jnp.where(p > 0, p, 1))
+    return jnp.log(1 / jnp.where(p > 0, p, 1))
 
 
 def compromise(ratio: Float[Array, "c d"], p: Float[Array, "c"]):
     """Return Ĩ of eq. 10, and whether every class is at its bound −log p_y.
 
-    `ratio` is log|Σ*| − log|Σ_y|.
+    `ratio` is log|Σ*| − log|Σ_y|. The criterion is computed as its upper bound H(Y) minus the
+    distance of every class from its bound.
     """
-    bound = (p * _surprise(p))[:, None]  # both sides times p, so that an empty class has 0 ≥ 0
-    part = (0.5 * p)[:, None] * ratio
-    return jnp.sum(jnp.minimum(part, bound), axis=0), jnp.all(part >= bound, axis=0)
+    bound = _surprise(p)
+    below = class_sum(p, jnp.maximum(bound[:, None] - 0.5 * ratio, 0))
+    return class_sum(p, bound) - below, below == 0
 
 
 def class_entropy(logdet: Float[Array, "c d"], p: Float[Array, "c"], size):
@@ -72,34 +73,23 @@ def swap(a: Float[Array, "g *d"]) -> Float[Array, "g *d"]:
     return jnp.roll(a, a.shape[0] // 2, axis=0)
 
 
-# ---- Regularisation -----------------------------------------------------------------------------
-
-
-def deviation(m: GaussianMoments) -> Float[Array, "d"]:
-    """The standard deviations of the features; 1 for constant features."""
-    return jnp.sqrt(jnp.where(m.varies, m.total, 1))
-
-
 def default_ridge(m: GaussianMoments, fourth: Float[Array, "c d"]) -> Float[Array, "d"]:
     """The default ridge of each feature.
 
-    `fourth` holds the class means of the fourth powers of the features, in units of `deviation`. A
-    feature that is nearly always constant has variance 0 in many classes, and therefore seems very
-    informative under Gaussian models. Such a feature has a large kurtosis, which has no units, and
-    so gets a large ridge.
+    `fourth` holds the class means of the fourth powers of the features, in units of the standard
+    deviation. A feature that is nearly always constant has variance 0 in many classes, and
+    therefore seems very informative under Gaussian models. Such a feature has a large kurtosis,
+    which has no units, and so gets a large ridge.
     """
     ridge = RIDGE * m.total * class_sum(m.priors, fourth)
-    return jnp.where(m.varies, ridge, 1)  # never chosen; 1 avoids a division by 0
+    return jnp.where(m.total != 0, ridge, 1)  # never chosen; 1 avoids a division by 0
 
 
-def regularisation(m: GaussianMoments, ridge, shrinkage):
-    """Return the ridge of each feature (the default for `None`) and the shrinkage."""
+def ridge_of_each(m: GaussianMoments, ridge) -> Float[Array, "d"]:
+    """Return the ridge of each feature, by default for `None`; NaN without a finite variance."""
     if ridge is None:
-        ridge = default_ridge(m, m.data.fourth_powers(m.deviations, deviation(m)))
-    return jnp.broadcast_to(ridge, m.varies.shape), shrinkage
-
-
-# ---- The criterion of a given set of features ---------------------------------------------------
+        ridge = default_ridge(m, m.data.fourth_powers(m.deviations, m.total))
+    return jnp.where(jnp.isfinite(m.total), ridge, jnp.nan)
 
 
 def _subset(m: GaussianMoments, g: _groups.Groups, indices, ridge):
@@ -107,12 +97,13 @@ def _subset(m: GaussianMoments, g: _groups.Groups, indices, ridge):
 
     The result is NaN if an index is out of range.
     """
-    d = m.varies.shape[0]
+    d = m.total.shape[0]
     inside = jnp.clip(indices, 0, d - 1)
     cov = _groups.group_covariances(m, g, inside)
     eye = jnp.eye(indices.shape[0], dtype=cov.dtype)[None]
     cov = jnp.where((g.priors > 0)[:, None, None], cov + ridge[None, inside, None] * eye, eye)
-    return jnp.where(jnp.all((indices >= 0) & (indices < d)) & m.finite, cov, jnp.nan)
+    known = jnp.all((indices >= 0) & (indices < d)) & jnp.all(jnp.isfinite(m.total))
+    return jnp.where(known, cov, jnp.nan)
 
 
 def _logdet(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
@@ -123,9 +114,8 @@ def _logdet(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
 def compromise_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
     m = gaussian_moments(x, class_places(y, weights, num_classes, x.dtype))
-    ridge, shrinkage = regularisation(m, ridge, shrinkage)
     g = _groups.CompromiseGroups(m.priors, m.deviations, shrinkage)
-    logdet = _logdet(_subset(m, g, indices, ridge))
+    logdet = _logdet(_subset(m, g, indices, ridge_of_each(m, ridge)))
     value, _ = compromise(logdet[-1:] - logdet[:-2], m.priors)
     if objective == "entropy":
         value = value + class_entropy(logdet[:-2], m.priors, indices.shape[0])
@@ -135,10 +125,9 @@ def compromise_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, obje
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
 def divergence_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
     m = gaussian_moments(x, class_places(y, weights, num_classes, x.dtype))
-    ridge, shrinkage = regularisation(m, ridge, shrinkage)
     g = _groups.one_against_rest(m, shrinkage)
-    cov = _subset(m, g, indices, ridge)
-    means = jnp.take(g.means, jnp.clip(indices, 0, m.varies.shape[0] - 1), axis=1)
+    cov = _subset(m, g, indices, ridge_of_each(m, ridge))
+    means = jnp.take(g.means, indices, axis=1, mode="clip")
     delta = (means - swap(means))[:, :, None]
     solved = cho_solve(cholesky(cov), jnp.concat([swap(cov), delta], axis=2))
     trace = jnp.trace(solved[:, :, :-1], axis1=1, axis2=2)[:, None]

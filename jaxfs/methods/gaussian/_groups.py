@@ -8,14 +8,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxfs._numerics import safe_sqrt
-from jaxfs.methods.gaussian._moments import GaussianMoments, class_sum, column
+from jaxfs.methods.gaussian._moments import FEW_CLASSES, GaussianMoments, class_sum, column
 
 #: A function that multiplies deviations: each feature with itself, each feature with one given
 #: feature, or all pairs of a few features.
@@ -78,9 +77,8 @@ class OneAgainstRest(NamedTuple):
         if own.shape[0] == 2:
             return own
         within = _each(self.shares, own) * own
-        sums = _sums_around(within + outer(self.before), within + outer(self.after))
-        others = _over(sums[0] + sums[1] + outer(self.around), self.rest)
-        return jnp.concat([own, others])
+        before, after = _sums_around(within + outer(self.before), within + outer(self.after))
+        return jnp.concat([own, _over(before + after + outer(self.around), self.rest)])
 
 
 Groups = Any  # CompromiseGroups, AllSamples or OneAgainstRest
@@ -91,8 +89,8 @@ def one_against_rest(m: GaussianMoments, shrinkage) -> OneAgainstRest:
     if p.shape[0] == 2:
         both = jnp.where(jnp.all(p > 0), p, 0)
         return OneAgainstRest(both, means, p, p, means, means, means, shrinkage)
-    sums = p, p[:, None] * means
-    (v, before), (w, after) = _sums_around(sums, sums)
+    sums = p[:, None] * jnp.concat([jnp.ones_like(means[:, :1]), means], axis=1)
+    (v, before), (w, after) = ((a[:, 0], a[:, 1:]) for a in _sums_around(sums, sums))
     rest = v + w
     here = (p > 0) & (rest > 0)
     others = _over(before + after, rest)
@@ -161,25 +159,19 @@ def _shrunk(own: Float[Array, "c *s"], pooled: Float[Array, "*s"], shrinkage):
     return own + shrinkage * (pooled[None] - own)
 
 
-def _sums_around(a, b):
+def _sums_around(a: Float[Array, "c *s"], b: Float[Array, "c *s"]):
     """Return for each row the sum of the earlier rows of `a` and the sum of the later rows of `b`.
 
-    `a` and `b` are trees of arrays. The sums are matrix products, or a loop for many classes.
+    The sums are matrix products, or cumulative sums for many classes.
     """
-    classes = jax.tree.leaves(a)[0].shape[0]
-    if classes <= 32:
-        earlier = np.tri(classes, k=-1)
-        return _sums(earlier, a), _sums(earlier.T, b)
-    rows = a, jax.tree.map(jnp.flipud, b)
-    zeros = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows)
-    before, after = lax.scan(lambda t, x: (jax.tree.map(jnp.add, t, x), t), zeros, rows)[1]
-    return before, jax.tree.map(jnp.flipud, after)
-
-
-def _sums(which: np.ndarray, rows):
-    """Return the sums of the rows that the 0–1 matrix `which` selects, for a tree of arrays."""
-    dot = functools.partial(jnp.tensordot, axes=1, precision=lax.Precision.HIGHEST)
-    return jax.tree.map(lambda x: dot(which.astype(x.dtype), x), rows)
+    classes = a.shape[0]
+    if classes <= FEW_CLASSES:
+        dot = functools.partial(jnp.tensordot, axes=1, precision=lax.Precision.HIGHEST)
+        earlier = np.tri(classes, k=-1, dtype=a.dtype)
+        return dot(earlier, a), dot(earlier.T, b)
+    none = jnp.zeros_like(a[:1])
+    before = jnp.concat([none, lax.cumsum(a[:-1])])
+    return before, jnp.concat([lax.cumsum(b[1:], reverse=True), none])
 
 
 def _joining(v: Float[Array, "c"], w: Float[Array, "c"]) -> Float[Array, "c 1"]:

@@ -6,13 +6,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
 from jaxfs._numerics import matmul
 
 #: Maximum number of rows of a block.
 LARGEST_BLOCK = 128
+
+#: Maximum number of classes for which sums over classes are products with a dense matrix.
+FEW_CLASSES = 32
+
+
+class ClassPlaces(NamedTuple):
+    """The assignment of samples to the rows of `ClassBlocks`, made before the data are read.
+
+    A place is one row of one block.
+    """
+
+    source: Int[Array, "m b"]  # the index of the sample; arbitrary for padding
+    shares: Float[Array, "m b"]  # the weight divided by the size of the class; 0 for padding
+    label: Int[Array, "m"]  # the class of each block
+    members: Float[Array, "c m"] | None  # 1 for the blocks of a class; None for many classes
+    middle: Int[Array, "3"]  # the first, middle and last sample in the order of classes
+    sizes: Float[Array, "c"]  # the sum of the weights of each class
+    priors: Float[Array, "c"]
 
 
 class ClassBlocks(NamedTuple):
@@ -24,19 +42,17 @@ class ClassBlocks(NamedTuple):
     """
 
     blocks: Float[Array, "m b d"]
-    shares: Float[Array, "m b"]  # the weight of each sample; 0 for padding
-    label: Int[Array, "m"]  # the class of each block
-    num_classes: int
+    places: ClassPlaces
     axis: str | None = None  # the mesh axis over which the samples are sharded
 
     def covariances_with(self, i: Int[Array, ""]) -> Float[Array, "c d"]:
         """The covariances of feature i with every feature in every class, in one pass."""
-        return self.by_class(products(self.shares * column(self.blocks, i), self.blocks))
+        return self._by_class(products(self.places.shares * column(self.blocks, i), self.blocks))
 
     def covariances_among(self, indices: Int[Array, "k"]) -> Float[Array, "c k k"]:
         x = jnp.take(self.blocks, indices, axis=-1)
-        per_block = jax.vmap(lambda share, x: matmul(x.T * share[None], x))(self.shares, x)
-        own = self.by_class(per_block.reshape(per_block.shape[0], -1))
+        per_block = jax.vmap(lambda share, x: matmul(x.T * share[None], x))(self.places.shares, x)
+        own = self._by_class(per_block.reshape(per_block.shape[0], -1))
         return own.reshape(-1, *per_block.shape[1:])
 
     def covariances(self) -> Float[Array, "c d d"]:
@@ -46,45 +62,46 @@ class ClassBlocks(NamedTuple):
             x, share, label = block
             return total.at[label].add(matmul(x.T * share[None], x)), None
 
-        d = self.blocks.shape[-1]
-        none = jnp.zeros((self.num_classes, d, d), self.blocks.dtype)
-        return lax.scan(add, none, (self.blocks, self.shares, self.label))[0]
+        d, p = self.blocks.shape[-1], self.places
+        none = jnp.zeros((p.sizes.shape[0], d, d), self.blocks.dtype)
+        return lax.scan(add, none, (self.blocks, p.shares, p.label))[0]
 
     def variances(self) -> Float[Array, "c d"]:
-        return self.by_class(products(self.shares, jnp.square(self.blocks)))
+        return self.means(jnp.square(self.blocks))
 
     def fourth_powers(
-        self, deviations: Float[Array, "c d"], scale: Float[Array, "d"]
+        self, deviations: Float[Array, "c d"], total: Float[Array, "d"]
     ) -> Float[Array, "c d"]:
-        """The mean of ((x − overall mean) / scale)⁴ in each class."""
-        z = (self.blocks + deviations[self.label][:, None]) / scale[None, None]
-        return self.by_class(products(self.shares, jnp.square(jnp.square(z))))
-
-    def sums(self) -> Float[Array, "c d"]:
-        """The sum of the samples of each class, weighted by `shares`."""
-        return self.by_class(products(self.shares, self.blocks))
-
-    def largest(self) -> Float[Array, "d"]:
-        """The largest absolute value of each feature."""
-        out = jnp.max(jnp.abs(self.blocks), axis=(0, 1))
-        return out if self.axis is None else lax.pmax(out, self.axis)
+        """The mean of (x − overall mean)⁴ / total² in each class; 0 for constant features."""
+        away = self.blocks + self._rows(deviations)
+        squares = away * (away / jnp.where(total != 0, total, 1)[None, None])  # never overflows
+        return self.means(jnp.square(squares))
 
     def centred(self, means: Float[Array, "c d"]) -> "ClassBlocks":
         """Return the blocks with the class means subtracted from the samples."""
-        there = (self.shares > 0)[..., None]
-        return self._replace(blocks=jnp.where(there, self.blocks - means[self.label][:, None], 0))
+        there = (self.places.shares > 0)[..., None]
+        return self._replace(blocks=jnp.where(there, self.blocks - self._rows(means), 0))
 
-    def by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
-        """Return the sum of `a` over the blocks of each class.
+    def means(self, a: Float[Array, "m b d"]) -> Float[Array, "c d"]:
+        """Return the mean of `a` over the samples of each class."""
+        return self._by_class(products(self.places.shares, a))
 
-        The sum is a matrix product, or a segment sum for many classes.
-        """
-        if self.num_classes > 32:
-            out = jax.ops.segment_sum(a, self.label, self.num_classes, indices_are_sorted=True)
-        else:
-            classes = jnp.arange(self.num_classes, dtype=self.label.dtype)
-            out = matmul((self.label[None] == classes[:, None]).astype(a.dtype), a)
-        return out if self.axis is None else lax.psum(out, self.axis)
+    def _by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
+        """Return the sum of `a` over the blocks of each class."""
+        p = self.places
+        if p.members is not None:
+            return self._over_devices(matmul(p.members, a))
+        number = p.sizes.shape[0]
+        out = jax.ops.segment_sum(a, p.label, number, indices_are_sorted=True)
+        return self._over_devices(out)
+
+    def _over_devices(self, a: Array) -> Array:
+        return a if self.axis is None else lax.psum(a, self.axis)
+
+    def _rows(self, a: Float[Array, "c d"]) -> Float[Array, "m 1 d"]:
+        """Return for each block the row of `a` that belongs to its class."""
+        p = self.places
+        return (a[p.label] if p.members is None else matmul(p.members.T, a))[:, None]
 
 
 class ClassCovariances(NamedTuple):
@@ -100,35 +117,21 @@ class GaussianMoments(NamedTuple):
     """The priors, means and variances of the classes, and the source of their covariances."""
 
     data: Any  # ClassBlocks, ClassCovariances, or None if the caller supplies covariances
-    num_sums: float  # the approximate size of rounding errors in a sum over samples, in eps
+    rounding: float  # the approximate relative rounding error of a sum over samples, in eps
     priors: Float[Array, "c"]
     deviations: Float[Array, "c d"]  # class means minus the overall mean
     variances: Float[Array, "c d"]
-    total: Float[Array, "d"]  # the variances over all samples
-    varies: Bool[Array, "d"]
-    finite: Bool[Array, ""]
+    total: Float[Array, "d"]  # the variances over all samples; exactly 0 for constant features
 
 
-class ClassPlaces(NamedTuple):
-    """The assignment of samples to the rows of `ClassBlocks`, made before the data are read.
-
-    A place is one row of one block.
-    """
-
-    source: Int[Array, "m b"]  # the index of the sample; arbitrary for padding
-    weights: Float[Array, "m b"]  # 0 for padding
-    shares: Float[Array, "m b"]  # the weights divided by the sum of weights of the class
-    label: Int[Array, "m"]
-    middle: Int[Array, "3"]  # the first, middle and last sample in the order of classes
-    sizes: Float[Array, "c"]  # the sum of the weights of each class
-    priors: Float[Array, "c"]
-
-
-def class_places(y, weights, num_classes: int, dtype, axis: str | None = None) -> ClassPlaces:
+def class_places(
+    y, weights, num_classes: int, dtype, axis: str | None = None, sizes=None
+) -> ClassPlaces:
     """Return the places of the samples in blocks sorted by class.
 
-    Samples of weight zero, and samples with a label out of range, get no place. NumPy sorts
-    concrete labels and weights, so that no program has to be compiled.
+    Samples of weight zero, and samples with a label out of range, get no place. `sizes` `(c,)`
+    overrides the sums of the weights. NumPy sorts concrete labels and weights, so that no program
+    has to be compiled.
     """
     xp: Any = jnp if _checks.is_traced(y) or _checks.is_traced(weights) else np
     y = xp.asarray(y)
@@ -150,13 +153,14 @@ def class_places(y, weights, num_classes: int, dtype, axis: str | None = None) -
     source = order[xp.minimum(first + rank, n - 1)]
     held = xp.where(rank < counts[label][:, None], xp.asarray(weights)[source], 0)
     own = label[None] == classes[:, None]
-    sizes = xp.sum(xp.where(own, xp.sum(held, axis=1)[None], 0), axis=1)
+    if sizes is None:
+        sizes = xp.sum(xp.where(own, xp.sum(held, axis=1)[None], 0), axis=1)
+        sizes = sizes if axis is None else lax.psum(sizes, axis)
     last = xp.maximum(xp.sum(counts, dtype=np.int32) - 1, 0)
     middle = order[xp.stack([xp.zeros_like(last), last // 2, last])]
-    if axis is not None:
-        sizes = lax.psum(sizes, axis)
     shares = held / xp.where(sizes > 0, sizes, 1)[label][:, None]
-    return ClassPlaces(source, held, shares, label, middle, sizes, sizes / xp.sum(sizes))
+    members = own.astype(dtype) if num_classes <= FEW_CLASSES else None
+    return ClassPlaces(source, shares, label, members, middle, sizes, sizes / xp.sum(sizes))
 
 
 def gaussian_moments(x: Float[Array, "n d"], places: ClassPlaces, axis: str | None = None):
@@ -165,28 +169,25 @@ def gaussian_moments(x: Float[Array, "n d"], places: ClassPlaces, axis: str | No
     With a mesh `axis`, `x` and `places` describe the samples of one device, and the moments
     describe the samples of all devices.
     """
-    blocks = class_blocks(x, places, axis=axis)._replace(shares=places.shares)
-    means, terms = blocks.sums(), num_sums(*blocks.shares.shape)
-    data = blocks.centred(means)
-    return moments_of(data, terms, places.priors, means, data.variances(), blocks.largest())
+    data = class_blocks(x, places, axis=axis)
+    means = data.means(data.blocks)
+    data = data.centred(means)
+    rounding = rounding_error(*places.shares.shape)
+    return moments_of(data, rounding, places.priors, means, data.variances())
 
 
-def moments_of(data: Any, num_sums: float, priors, means, variances, largest) -> GaussianMoments:
-    """Return the `GaussianMoments` from class means and variances.
+def moments_of(data: Any, rounding: float, priors, means, variances) -> GaussianMoments:
+    """Return the `GaussianMoments` from class means, relative to any origin, and variances.
 
-    `largest` holds the largest absolute value of each feature. `means` and `largest` are relative
-    to a common origin. A class without samples gets variances of 1, so that it has no effect.
+    A class without samples gets variances of 1, so that it has no effect.
     """
     variances = jnp.where((priors > 0)[:, None], variances, 1)
     deviations = means - class_sum(priors, means)[None]
     total = class_sum(priors, variances + jnp.square(deviations))
-    finite = jnp.isfinite(total[jnp.argmax(total)])  # `argmax` finds NaN first
-    return GaussianMoments(
-        data, num_sums, priors, deviations, variances, total, largest > 0, finite
-    )
+    return GaussianMoments(data, rounding, priors, deviations, variances, total)
 
 
-def num_sums(blocks: float, rows: int) -> float:
+def rounding_error(blocks: float, rows: int) -> float:
     """The approximate size of rounding errors in a sum over blocks of rows, in units of eps."""
     return blocks**0.5 + rows**0.5
 
@@ -198,12 +199,12 @@ def class_blocks(
     origin: Float[Array, "d"] | None = None,
     axis: str | None = None,
 ) -> ClassBlocks:
-    """Return the samples in blocks, with an origin subtracted, and with their weights as `shares`.
+    """Return the samples in blocks, with an origin subtracted.
 
     The default origin is the median of three samples. Large means then cause no loss of digits,
     constant features are exactly 0, and the origin is not an outlier.
     """
-    there = places.weights > 0
+    there = places.shares > 0
     if origin is None:
         a, b, c = x[places.middle]
         origin = jnp.maximum(jnp.minimum(a, b), jnp.minimum(jnp.maximum(a, b), c))
@@ -212,7 +213,7 @@ def class_blocks(
             first = lax.pmin(jnp.where(jnp.any(there), me, size - 1), axis)
             origin = lax.psum(jnp.where(me == first, origin, 0), axis)
     blocks = jnp.where(there[..., None], x[places.source] - origin[None, None], 0)
-    return ClassBlocks(blocks, places.weights, places.label, places.sizes.shape[0], axis)
+    return ClassBlocks(blocks, places, axis)
 
 
 def count_varying(x: Float[Array, "n d"], present: np.ndarray, enough: int) -> int:

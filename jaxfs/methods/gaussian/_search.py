@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import eps
 from jaxfs._types import Selection
-from jaxfs.kernels._order import any_of_each, first_best
 from jaxfs.methods.gaussian import _criteria, _groups
 from jaxfs.methods.gaussian._moments import (
     GaussianMoments,
@@ -53,14 +53,18 @@ def written(rows: Float[Array, "g k d"], newest: Float[Array, "g d"], step) -> A
     return put(rows, newest, jnp.maximum(step - 1, 0), axis=1)
 
 
+#: Priorities of features. Only candidates, and copies if there are no other candidates, are chosen;
+#: constant features may be given as initial features.
+CHOSEN, CONSTANT, COPY, CANDIDATE, INVALID = range(5)
+
+
 class State(NamedTuple):
     """The state of the greedy loop."""
 
-    indices: Int[Array, "k"]
+    indices: Int[Array, "k"]  # the features to begin with until they are chosen, −1 elsewhere
     objective: Float[Array, "k"]
     saturated_at: Int[Array, ""]
-    chosen: Bool[Array, "d"]
-    copies: Bool[Array, "d"]  # features that are an affine function of a chosen feature
+    priority: Float[Array, "d"]  # CHOSEN, CONSTANT, COPY (affine, of a chosen feature) or CANDIDATE
     alive: Bool[Array, ""]  # false after a step that found no feature
     factor: Factor
     totals: Any  # the terms of the criterion, summed over the chosen features
@@ -71,9 +75,8 @@ class Ranking(NamedTuple):
     """The order of the candidates in one step."""
 
     value: Float[Array, "d"]  # the criterion with each candidate added
-    keys: tuple[Float[Array, "d"], ...]  # the second key breaks ties in the first key
-    found: Bool[Array, ""]  # whether a candidate may be chosen
-    any_fresh: Bool[Array, ""]  # whether a candidate is not a copy
+    best: Bool[Array, "d"]  # the best candidates, equal up to rounding
+    top: Float[Array, ""]  # the largest priority among the candidates
     saturated_at: Int[Array, ""]
 
 
@@ -89,9 +92,9 @@ class Search:
     """
 
     def __init__(self, m: GaussianMoments, groups: _groups.Groups, ridge, initial) -> None:
-        self.m, self.groups, self.ridge, self.initial = m, groups, ridge, initial
-        self.variances = _groups.group_variances(m, groups, ridge)
-        self.inverse = jnp.where(m.varies, 1 / jnp.sqrt(m.total), 0)
+        self.m, self.groups, self.initial = m, groups, initial
+        self.ridge = _criteria.ridge_of_each(m, ridge)
+        self.variances = _groups.group_variances(m, groups, self.ridge)
 
     def initial_terms(self) -> tuple[Any, Any]:
         """Return `totals` and `extra` of the state for the empty set of features."""
@@ -101,12 +104,23 @@ class Search:
         """Return the term of every candidate, shaped as `totals` with a last axis of features."""
         raise NotImplementedError
 
-    def rank(self, step, state: State, left: Bool[Array, "d"], terms: Any) -> Ranking:
-        """Return the ranking of the candidates `left` by their terms."""
-        lost = left & ~jnp.isfinite(terms)
-        any_left, any_fresh, any_lost = any_of_each(left, left & ~state.copies, lost)
-        found = any_left & ~any_lost
-        return Ranking(state.totals + terms, (terms,), found, any_fresh, state.saturated_at)
+    def rank(self, step, state: State, terms: Any) -> Ranking:
+        """Return the ranking of the candidates by their terms."""
+        priority = self.priorities(state, terms)
+        top, _, largest = _tops(priority, priority, terms)
+        best = (priority == top) & _as_large(terms, largest)
+        return Ranking(state.totals + terms, best, top, state.saturated_at)
+
+    def priorities(self, state: State, value: Float[Array, "d"]) -> Float[Array, "d"]:
+        """Return the priority of each feature in this step, and INVALID for values like NaN.
+
+        A candidate must not be, to rounding, a combination of chosen features in any group.
+        """
+        least = 64 * eps(value.dtype)
+        # The condition holds for NaN, so that a feature with NaN is found to be invalid.
+        new = jnp.all(~(state.factor.residual / self.variances <= least), axis=0)
+        invalid = new & (state.priority >= COPY) & ~jnp.isfinite(value)
+        return jnp.where(invalid, INVALID, jnp.where(new, state.priority, CHOSEN))
 
     def update(self, extra: Any, factor: Factor, after: Factor, step, i, cov) -> Any:
         """Return `extra` after feature i is added; `factor` is from before, `after` from after."""
@@ -114,10 +128,10 @@ class Search:
 
     def start(self) -> State:
         k, dtype = self.initial.shape[0], self.variances.dtype
-        none = jnp.zeros(self.m.varies.shape, bool)
-        indices, objective = jnp.full(k, -1, jnp.int32), jnp.full(k, jnp.nan, dtype)
+        objective = jnp.zeros(k, dtype)
+        priority = jnp.where(self.m.total != 0, CANDIDATE, CONSTANT).astype(dtype)
         factor = Factor(self.empty_rows(), jnp.zeros_like(self.variances), self.variances)
-        picks = indices, objective, jnp.int32(k), none, none, self.m.finite
+        picks = self.initial, objective, jnp.int32(k), priority, jnp.asarray(True)
         return State(*picks, factor, *self.initial_terms())
 
     def empty_rows(self) -> Float[Array, "g k d"]:
@@ -125,24 +139,40 @@ class Search:
         return jnp.zeros((g, self.initial.shape[0], d), self.variances.dtype)
 
     def choose(self, step, state: State) -> tuple[Int[Array, ""], Any]:
+        """Return the feature of one step, and the state with this feature recorded.
+
+        The feature is the given initial feature, or the best candidate. Copies are candidates only
+        if nothing else is left. If there is no candidate, the state records −1.
+        """
         terms = self.terms(state.factor, state.extra)
-        # A candidate must not be, to rounding, a combination of chosen features in any group.
-        new = state.factor.residual > 64 * eps(self.variances.dtype) * self.variances
-        left = jnp.all(new, axis=0) & self.m.varies & ~state.chosen
-        ranking = self.rank(step, state, left, terms)
-        i, state = _pick(state, step, column(self.initial, step), left, ranking)
-        totals = jax.tree.map(lambda total, term: total + column(term, i), state.totals, terms)
-        return i, (step, i, state._replace(totals=totals))
+        ranking = self.rank(step, state, terms)
+        given, d = column(state.indices, step), state.priority.shape[0]
+        best = jnp.argmax(ranking.best).astype(jnp.int32)
+        i = jnp.where(given >= 0, jnp.clip(given, 0, d - 1), best)
+        usable = (given < d) & (column(state.priority, i) > CHOSEN)
+        found = jnp.where(given >= 0, usable, ranking.top >= COPY)
+        found = found & (ranking.top < INVALID) & state.alive
+        value = jnp.where(found, column(ranking.value, i), jnp.nan)
+        state = state._replace(
+            indices=put(state.indices, jnp.where(found, i, -1), step, axis=0),
+            objective=put(state.objective, value, step, axis=0),
+            saturated_at=ranking.saturated_at,
+            alive=found,
+            totals=jax.tree.map(lambda total, term: total + column(term, i), state.totals, terms),
+        )
+        return i, (step, i, state)
 
     def absorb(self, pending: Any, own: Float[Array, "c d"]) -> State:
         step, i, state = pending
-        copies = state.copies | self._is_copy(_groups.total_row(self.m, i, own), i)
+        copy = self._is_copy(_groups.total_row(self.m, i, own), i)
+        priority = jnp.where(copy, jnp.minimum(state.priority, COPY), state.priority)
+        priority = jnp.where(jnp.arange(priority.shape[0], dtype=i.dtype) == i, CHOSEN, priority)
         cov = _groups.group_rows(self.groups, i, own)
         factor = state.factor
         factor = factor._replace(rows=written(factor.rows, factor.newest, step))
         after = factor.extended(i, cov, self.ridge)
         extra = self.update(state.extra, factor, after, step, i, cov)
-        return state._replace(copies=copies, factor=after, extra=extra)
+        return state._replace(priority=priority, factor=after, extra=extra)
 
     def run(self) -> Selection:
         """Run all steps in one loop, and return the selection."""
@@ -160,9 +190,9 @@ class Search:
         over all samples. With a ridge a copy acts as a second noisy measurement. The term of a copy
         can therefore be large although the copy adds no information.
         """
-        # The correlation is squared, because the squares of covariances could overflow.
-        correlation = row * self.inverse * column(self.inverse, i)
-        return correlation * correlation >= 1 - (8 + self.m.num_sums) * eps(row.dtype)
+        # Divide before multiplying, because the squares of covariances could overflow.
+        squared = (row / self.m.total) * (row / column(self.m.total, i))
+        return squared >= 1 - (8 + self.m.rounding) * eps(row.dtype)
 
 
 def selection(state: State) -> Selection:
@@ -183,25 +213,28 @@ def _selection_of(x, places, arguments, search, options) -> Selection:
     return search(gaussian_moments(x, places), *arguments, **dict(options)).run()
 
 
-def _pick(state: State, step, given, left, ranking: Ranking) -> tuple[Int[Array, ""], State]:
-    """Return the feature of one step, and the state with this feature recorded.
+def _tops(priority: Float[Array, "d"], other: Float[Array, "d"], *keys: Float[Array, "d"]):
+    """Return the largest priority, the largest `other`, and the largest keys of that priority.
 
-    The feature is `given`, or the best candidate that is not a copy if `given` is −1. Copies are
-    candidates only if nothing else is left. If there is no candidate, the state records −1.
+    One loop computes all maxima, because every loop takes time to compile.
     """
-    d = left.shape[0]
-    pool = left & ~(state.copies & ranking.any_fresh)
-    i = jnp.where(given >= 0, jnp.clip(given, 0, d - 1), first_best(pool, *ranking.keys))
-    usable = (given >= 0) & (given < d) & ~column(state.chosen, i)
-    found = jnp.where(given >= 0, usable, ranking.found) & state.alive
-    value = jnp.where(found, column(ranking.value, i), jnp.nan)
-    return i, state._replace(
-        indices=put(state.indices, jnp.where(found, i, -1), step, axis=0),
-        objective=put(state.objective, value, step, axis=0),
-        saturated_at=ranking.saturated_at,
-        chosen=put(state.chosen, jnp.asarray(True), i, axis=0),
-        alive=found,
-    )
+
+    def larger(a, b):
+        above, below = a[0] > b[0], a[0] < b[0]
+        keys = (
+            jnp.where(above, x, jnp.where(below, y, jnp.maximum(x, y)))
+            for x, y in zip(a[2:], b[2:], strict=True)
+        )
+        return jnp.maximum(a[0], b[0]), jnp.maximum(a[1], b[1]), *keys
+
+    operands = lax.stop_gradient((priority, other, *keys))
+    none = np.asarray(-np.inf, priority.dtype)
+    return lax.reduce(operands, (none,) * len(operands), larger, (0,))
+
+
+def _as_large(key: Float[Array, "d"], largest: Float[Array, ""]) -> Bool[Array, "d"]:
+    """Whether a key equals the largest key up to rounding; true for all keys if that is −∞."""
+    return key >= largest - 4 * eps(key.dtype) * (1 + jnp.abs(largest))
 
 
 # ---- The Gaussian compromise (sections 3.2.1 and 3.4) -------------------------------------------
@@ -211,10 +244,8 @@ class CompromiseSearch(Search):
     """Search by GC: the terms are log σ²_{j|S} − log σ²_{j|y,S} (eq. 12) and the class entropy."""
 
     def __init__(self, m, ridge, shrinkage, initial, key, *, objective, fallback) -> None:
-        ridge, shrinkage = _criteria.regularisation(m, ridge, shrinkage)
-        super().__init__(
-            m, _groups.CompromiseGroups(m.priors, m.deviations, shrinkage), ridge, initial
-        )
+        groups = _groups.CompromiseGroups(m.priors, m.deviations, shrinkage)
+        super().__init__(m, groups, ridge, initial)
         self.key, self.objective, self.fallback = key, objective, fallback
 
     def initial_terms(self):
@@ -233,7 +264,7 @@ class CompromiseSearch(Search):
         logs = jnp.log(r)
         return logs[-1:] - logs[:-1], _criteria.class_entropy(logs[:-2], self.m.priors, 1)
 
-    def rank(self, step, state, left, terms):
+    def rank(self, step, state, terms):
         """Rank the candidates by eq. 10, or by the fallback after saturation.
 
         The criterion is saturated once every candidate puts every class at its bound.
@@ -241,18 +272,18 @@ class CompromiseSearch(Search):
         ratio = state.totals[0][:, None] + terms[0]  # log|Σ*| − log|Σ|
         value, clipped = _criteria.compromise(ratio[:-1], self.m.priors)
         value, wilks = value + terms[1], ratio[-1]
-        lost = ~jnp.isfinite(value + wilks)
-        any_left, any_fresh, any_open, any_lost = any_of_each(
-            left, left & ~state.copies, left & ~clipped, left & lost
-        )
-        saturated = (state.saturated_at < step) | (any_left & ~any_open)
-        found = any_left & ~any_lost
-        if self.fallback == "stop":
-            found = found & ~saturated
+        priority = self.priorities(state, value + wilks)
+        fallback, tied = self._fallback_key(step, wilks), jnp.where(clipped, wilks, -jnp.inf)
+        unclipped = jnp.where(clipped, CHOSEN, priority)
+        top, any_unclipped, *largest = _tops(priority, unclipped, value, fallback, tied)
+        saturated = (any_unclipped < COPY) & (top >= COPY) | (state.saturated_at < step)
+        best = _as_large(value, largest[0])
+        if self.objective == "mi":  # clipped candidates tie
+            best = best & _as_large(tied, largest[2])
+        best = jnp.where(saturated, _as_large(fallback, largest[1]), best) & (priority == top)
         at = jnp.where(saturated, jnp.minimum(state.saturated_at, step), state.saturated_at)
-        first = jnp.where(saturated, self._fallback_key(step, wilks), value)
-        keys = first, jnp.where(clipped, wilks, -jnp.inf)
-        return Ranking(value + state.totals[1], keys, found, any_fresh, at)
+        top = jnp.where(saturated, CHOSEN, top) if self.fallback == "stop" else top
+        return Ranking(value + state.totals[1], best, top, at)
 
     def _fallback_key(self, step, wilks):
         if self.fallback != "random":
@@ -281,7 +312,6 @@ class DivergenceSearch(Search):
     """Search by GKL: the term of a feature is the increase of the bound of section 3.2.2."""
 
     def __init__(self, m, ridge, shrinkage, initial, *, objective) -> None:
-        ridge, shrinkage = _criteria.regularisation(m, ridge, shrinkage)
         super().__init__(m, _groups.one_against_rest(m, shrinkage), ridge, initial)
         self.objective = objective
 

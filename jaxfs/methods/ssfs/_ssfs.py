@@ -148,11 +148,12 @@ def ssfs(
     value has no model and does not count. Eigenvectors whose labels have fewer than two models come
     last. Duplicate samples are allowed (see `kernels.self_tuning_affinity`). Eigenvalues that
     differ by less than 1.5e-8, or 1.5e-5 in float32, count as equal, as on a graph with several
-    components. The basis of their eigenspace consists of the principal axes of the features
-    projected onto it, in descending order of explained variance. The order of the samples therefore
-    does not matter (except for the random resamples of "stability"). NaN in any sample that is
-    present makes all results NaN, except binary labels and `selected`, which become −1. A traced
-    mask that leaves too few samples has the same effect.
+    components. The data determine the basis of their eigenspace: a fixed number of power iterations
+    turns each axis towards the first principal axis of the features in the part of the eigenspace
+    that is left. The order of the samples therefore does not matter (except for the random
+    resamples of "stability"). NaN in any sample that is present makes all results NaN, except
+    binary labels and `selected`, which become −1. A traced mask that leaves too few samples has the
+    same effect.
 
     **Derivatives** none: the results are constants for differentiation.
 
