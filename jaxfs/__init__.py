@@ -2,9 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from jaxfs import evaluate, geometry, graphs, kernels, linalg, surrogates, transport
+from jaxfs import evaluate, geometry, graphs, inference, kernels, linalg, surrogates, transport
 from jaxfs._types import Selection
 from jaxfs.cache import enable_compilation_cache
+from jaxfs.inference import (
+    KnockoffSelection,
+    PermutationTest,
+    StabilitySelection,
+    knockoff_select,
+    knockoffs,
+    permutation_test,
+    stability_selection,
+    structure_test,
+)
 from jaxfs.kernels._rbf import Median, Percentile
 from jaxfs.methods.classical import (
     anova_score,
@@ -57,7 +67,7 @@ from jaxfs.surrogates import adaboost
 from jaxfs.transport import SoftKNN, soft_knn
 
 if TYPE_CHECKING:
-    from jaxfs import distributed, estimators, plot, streaming
+    from jaxfs import distributed, estimators, interop, plot, streaming
 else:
 
     def __getattr__(name):
@@ -93,8 +103,11 @@ __all__ = [
     "mutual_information_score", "mutual_information_regression_score",
     # Around any score
     "combine_scores", "stability", "Stability", "enable_compilation_cache",
+    # With a guarantee
+    "permutation_test", "structure_test", "PermutationTest", "stability_selection",
+    "StabilitySelection", "knockoffs", "knockoff_select", "KnockoffSelection",
     # Modules
-    "adaboost", "distributed", "estimators", "evaluate", "geometry", "graphs", "kernels",
-    "linalg", "plot", "streaming", "surrogates", "transport",
+    "adaboost", "distributed", "estimators", "evaluate", "geometry", "graphs", "inference",
+    "interop", "kernels", "linalg", "plot", "streaming", "surrogates", "transport",
 ]
 # fmt: on

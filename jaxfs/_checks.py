@@ -5,6 +5,7 @@ checked; traced values are accepted unchecked. Every message names the argument,
 and the value received.
 """
 
+import contextlib
 import math
 import operator
 import os
@@ -79,7 +80,14 @@ def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
         raise fail(name, "a dense array", f"the sparse {type(x).__name__}; use .toarray()")
     unmasked(x, name)
     if not isinstance(x, (np.ndarray, np.generic)):
-        x = _to_numpy(x, name)
+        x = x.detach() if hasattr(x, "detach") else x
+        try:
+            # `asarray` copies from other devices and from read-only memory; DLPack cannot.
+            with contextlib.suppress(AttributeError, BufferError, RuntimeError, TypeError):
+                x = np.from_dlpack(x)
+            x = np.asarray(x)
+        except (ValueError, TypeError) as error:
+            raise fail(name, "a rectangular array of real numbers", type(x).__name__) from error
     if x.dtype.kind not in "fiub":  # half-precision extension types have kind "V"
         raise fail(name, "an array of real numbers", f"dtype {x.dtype}")
     if x.dtype.itemsize > 8:
@@ -93,20 +101,6 @@ def unmasked(x: Any, name: str) -> None:
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
         hint = "use .filled(value), or drop the rows or columns with masked values"
         raise fail(name, "an array without a mask", f"a masked array; {hint}")
-
-
-def _to_numpy(x: Any, name: str) -> np.ndarray:
-    if hasattr(x, "__dlpack__"):
-        if hasattr(x, "detach"):
-            x = x.detach()
-        try:
-            return np.from_dlpack(x)
-        except (BufferError, RuntimeError, TypeError):  # another device, or read-only memory
-            pass
-    try:
-        return np.asarray(x)
-    except (ValueError, TypeError) as error:
-        raise fail(name, "a rectangular array of real numbers", type(x).__name__) from error
 
 
 def fits(x: jax.Array | np.ndarray, dtype: np.dtype, name: str) -> None:
@@ -134,26 +128,24 @@ def fits(x: jax.Array | np.ndarray, dtype: np.dtype, name: str) -> None:
         raise fail(name, f"within the range of {dtype}", f"{values[wrong][0]}; {hint}")
 
 
-def real(x: Any, name: str, *, ndim: int | None = None) -> jax.Array:
-    """Return float32 or float64 data; integers and booleans get JAX's default float dtype."""
+def real(x: Any, name: str, *, ndim: int | None = None, convert: bool = True) -> jax.Array:
+    """Return float32 or float64 data.
+
+    Integers and booleans get JAX's default float dtype, or raise `ValueError` without `convert`.
+    """
     x = numpy_or_jax(x, name)
     whole = x.dtype == jnp.bool_ or jnp.issubdtype(x.dtype, jnp.integer)
-    x = array(x, name, jnp.result_type(float)) if whole else _floating(x, name)
+    if x.dtype not in (jnp.float32, jnp.float64) and not (convert and whole):
+        raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
+    x = array(x, name, jnp.result_type(float) if whole else None)
     if ndim is not None and x.ndim != ndim:
         raise fail(name, f"an array of {ndim} dimension{'s' * (ndim > 1)}", f"shape {x.shape}")
     return x
 
 
-def _floating(x: Any, name: str) -> jax.Array:
-    x = numpy_or_jax(x, name)
-    if x.dtype not in (jnp.float32, jnp.float64):
-        raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
-    return array(x, name)
-
-
 def square(a: Any, name: str) -> jax.Array:
     """Return square matrices `(..., d, d)` of floating dtype. Their symmetry is not checked."""
-    a = _floating(a, name)
+    a = real(a, name, convert=False)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2] or a.shape[-1] == 0:
         raise fail(name, "square, of shape (..., d, d) with d > 0", f"shape {a.shape}")
     return a
@@ -161,7 +153,7 @@ def square(a: Any, name: str) -> jax.Array:
 
 def matrices(a: Any, name: str) -> jax.Array:
     """Return matrices `(..., m, k)` of floating dtype."""
-    a = _floating(a, name)
+    a = real(a, name, convert=False)
     if a.ndim < 2 or 0 in a.shape[-2:]:
         raise fail(name, "of shape (..., m, k) with m, k > 0", f"shape {a.shape}")
     return a
@@ -306,8 +298,8 @@ def float_dtype(value: Any, name: str) -> np.dtype:
 
 
 def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample") -> jax.Array:
-    """Return nonnegative weights `(size,)`, not all zero, in `dtype`; `None` is not accepted."""
-    out = numpy_or_jax(value, name)
+    """Return nonnegative weights `(size,)`, not all zero, in `dtype`; all 1 for `None`."""
+    out = numpy_or_jax(np.ones(size) if value is None else value, name)
     if out.shape != (size,):
         raise fail(name, f"of shape ({size},), one weight a {what}", f"shape {out.shape}")
     if not is_traced(out):
@@ -321,8 +313,6 @@ def weights(value: Any, name: str, size: int, dtype: Any, *, what: str = "sample
 
 def presence(mask: Any, n: int) -> Bool[Array, "n"]:
     """Return a mask `(n,)`: true where `mask` is not 0, or everywhere if `mask` is `None`."""
-    if mask is None:
-        return jnp.ones((n,), bool)
     out = weights(mask, "mask", n, jnp.result_type(float), what="point")
     return out > 0 if is_traced(out) else jnp.asarray(np.asarray(out) > 0, bool)
 
@@ -342,6 +332,23 @@ def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
         expected = f"in 0 … {num_classes - 1} (num_classes = {num_classes})"
         raise fail(name, expected, f"the label {outside[0]}")
     return array(y, name, jnp.int32)
+
+
+def targets(y: Any, size: int) -> jax.Array:
+    """Return labels or targets `(size, …)` of any kind; integers and booleans as int32 if they fit.
+
+    Equal labels of different dtypes thus run the same program.
+    """
+    y = numpy_or_jax(y, "y")
+    if y.ndim == 0 or y.shape[0] != size:
+        raise fail("y", f"of shape ({size}, …), one label a sample", f"shape {y.shape}")
+    narrow = y.dtype == jnp.bool_ or jnp.issubdtype(y.dtype, jnp.integer)
+    if narrow and (y.dtype.itemsize > 4 or y.dtype == jnp.uint32):
+        most = np.iinfo(np.int32).max
+        narrow = not is_traced(y) and bool(
+            np.all((np.asarray(y) <= most) & (-most <= np.asarray(y)))
+        )
+    return array(y, "y", jnp.int32) if narrow else array(y, "y")
 
 
 def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_classes: int) -> None:
@@ -372,9 +379,6 @@ def only_if(used: bool, value: Any, name: str, setting: str) -> None:
         raise fail(name, f"None unless {setting}", repr(value))
 
 
-# ---- Options that belong to one variant of a method ---------------------------------------------
-
-
 def settle(record: Any, **values: Any) -> None:
     """Set the checked fields of a frozen dataclass."""
     for name, value in values.items():
@@ -401,18 +405,12 @@ def variant(value: Any, name: str, variants: Mapping[str, type]) -> Any:
     raise fail(name, f"one of {names}, or {records}", repr(value))
 
 
-# ---- Forked processes ---------------------------------------------------------------------------
-
-#: Id of the process that had used JAX when it was forked.
-_forked_parent: int | None = None
-
-
 def refuse_forked() -> None:
     """Raise `RuntimeError` in a child that was forked from a process that had used JAX.
 
     The threads of JAX do not exist in the child, so a call there would wait for them forever.
     """
-    if _forked_parent not in (None, os.getpid()):
+    if _forked:
         raise RuntimeError(
             "this process was forked after its parent had used JAX, and would wait forever: start "
             'workers with multiprocessing.get_context("spawn") or joblib\'s backend "loky", or '
@@ -420,11 +418,14 @@ def refuse_forked() -> None:
         )
 
 
-def _before_fork() -> None:
-    global _forked_parent
-    if _forked_parent is None and xla_bridge.backends_are_initialized():
-        _forked_parent = os.getpid()
+#: Whether this process is a fork of a process that had used JAX.
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = xla_bridge.backends_are_initialized()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork)
+    os.register_at_fork(after_in_child=_after_fork)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Int
@@ -57,12 +58,11 @@ def subsample_masks(
     num_samples = _checks.integer(num_samples, "num_samples", low=1)
     _checks.number(fraction, "fraction", low=0, high=1, open_low=True, scalar=True)
     present = presence(mask, num_samples)
-    group = jnp.zeros(num_samples, jnp.int32)
-    if groups is not None:
-        group = _checks.array(groups, "groups")
-        if group.shape != (num_samples,) or not jnp.issubdtype(group.dtype, jnp.integer):
-            expected = f"integers of shape ({num_samples},), one a sample"
-            raise _checks.fail("groups", expected, f"shape {group.shape}, dtype {group.dtype}")
+    none = np.zeros(num_samples, np.int32)
+    group = _checks.array(none if groups is None else groups, "groups")
+    if group.shape != (num_samples,) or not jnp.issubdtype(group.dtype, jnp.integer):
+        expected = f"integers of shape ({num_samples},), one a sample"
+        raise _checks.fail("groups", expected, f"shape {group.shape}, dtype {group.dtype}")
     fraction = jnp.asarray(fraction, jnp.result_type(float))
     least = _checks.integer(least, "least", low=1)
     return _masks(key, group, present, fraction, num_resamples, least)
@@ -87,9 +87,6 @@ def _masks(key, group: Int[Array, "n"], present, fraction, num_resamples: int, l
     size = jnp.where(fraction < 1, jnp.minimum(size, there - 1), size)
     size = jnp.maximum(size, jnp.minimum(there, least)).astype(jnp.int32)
     return (place - first[None] < size[None]) & present[None]
-
-
-# ---- Stability ----------------------------------------------------------------------------------
 
 
 class Stability(NamedTuple):
@@ -180,18 +177,14 @@ def stability(
     function = static_function(score, "score", "a function of x, y and weights")
     groups = None
     if y is not None:
-        y = _checks.array(y, "y")
-        if y.ndim == 0 or y.shape[0] != n:
-            raise _checks.fail("y", f"of shape ({n}, …), one label a sample", f"shape {y.shape}")
-        if y.ndim == 1 and (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
+        y = _checks.targets(y, n)
+        if y.shape == (n,) and jnp.issubdtype(y.dtype, jnp.integer):
             groups = y.astype(jnp.int32)
     num_resamples = _checks.integer(num_resamples, "num_resamples", low=2)
     k = _checks.integer(num_features, "num_features", low=1, high=d - 1)
     _checks.number(confidence, "confidence", low=0, high=1, open_low=True, scalar=True)
     chunk = min(_checks.integer(chunk_size, "chunk_size", low=1), num_resamples)
-    w = jnp.ones(n, x.dtype)
-    if weights is not None:
-        w = _checks.weights(weights, "weights", n, x.dtype)
+    w = _checks.weights(weights, "weights", n, x.dtype)
     # This call is outside of `_stability`, so that the draws are compiled once for all scores.
     masks = subsample_masks(key, num_resamples, n, fraction=fraction, groups=groups, mask=w)
     return _stability(function, x, y, w, masks, jnp.asarray(confidence, x.dtype), k, chunk)
@@ -216,20 +209,11 @@ def _stability(score: Static, x, y, w, masks, confidence, k: int, chunk: int) ->
     best, known = lax.map(jax.vmap(order), chunks)
     best = best.reshape(-1, d)[:b]
     ranks = jnp.argsort(best, axis=1).astype(x.dtype) + 1
-    return nan_unless(jnp.all(known), rank_stability(ranks, ranks <= k, best[:, :k], confidence))
-
-
-def rank_stability(
-    ranks: Float[Array, "b d"],
-    chosen: Bool[Array, "b d"],
-    indices: Int[Array, "b k"],
-    confidence: Scalar = 0.95,
-) -> Stability:
-    """Compute `Stability` from the ranks and the selections of B resamples."""
-    frequencies = jnp.mean(chosen, axis=0, dtype=ranks.dtype)
+    frequencies = jnp.mean(ranks <= k, axis=0, dtype=x.dtype)
     means, deviations = jnp.mean(ranks, axis=0), jnp.std(ranks, axis=0, ddof=1)
-    found = nogueira(chosen, confidence, ranks.dtype)
-    return Stability(frequencies, means, deviations, *found, indices)
+    found: SelectionStability = nogueira(ranks <= k, confidence, x.dtype)
+    result = Stability(frequencies, means, deviations, *found, best[:, :k])
+    return nan_unless(jnp.all(known), result)
 
 
 class SelectionStability(NamedTuple):
@@ -240,6 +224,7 @@ class SelectionStability(NamedTuple):
     interval: Float[Array, "2"]
 
 
+@functools.partial(jax.jit, static_argnums=2)
 def nogueira(z: Bool[Array, "m d"], confidence: Scalar, dtype) -> SelectionStability:
     """Compute Nogueira's stability of m selections of d features.
 

@@ -6,6 +6,7 @@ alone (estimators, readers, modules) a line in `CALLS`. A case `c` has `n` sampl
 the floating type `dtype`, a generator `rng`, and `tmp`, a folder.
 """
 
+import inspect
 import io
 
 import jax
@@ -139,6 +140,18 @@ GOOD = {
     "batch_size": one_of(4),
     "block_size": one_of(4),
     "chunk_size": one_of(2),
+    "num_permutations": one_of(9),
+    "num_copies": one_of(1, 2),
+    "num_pairs": one_of(3),
+    "groups": lambda c: np.arange(c.n) % 4,
+    "strata": lambda c: np.arange(c.n) // 4,
+    "sequential": one_of(False, True),
+    "correction": one_of("bh", "by"),
+    "fdr": one_of(0.5, 0.9),
+    "pfer": one_of(1.0),
+    "covariance": square,
+    "assumption": one_of("none", "unimodal"),
+    "p_values": features,
     "k": one_of(1, 2),
     "rank": one_of(2),
     "landmarks": one_of(4),
@@ -211,6 +224,12 @@ SPECIAL = {
     "jaxfs.adaboost.margin": {"model": _stumps},
     "jaxfs.adaboost.predict": {"model": _stumps},
     "jaxfs.chi2_score": {"x": counts},
+    "jaxfs.inference.chi2_test": {"x": counts},
+    "jaxfs.inference.false_selection_bounds": {"d": one_of(20), "threshold": one_of(0.6, 0.9)},
+    "jaxfs.inference.q_values": {"method": one_of("bh", "by")},
+    "jaxfs.knockoffs": {"method": one_of("mvr", "equicorrelated")},
+    "jaxfs.knockoff_select": {"method": one_of("mvr", "equicorrelated")},
+    "jaxfs.stability_selection": {"threshold": one_of(0.9)},
     "jaxfs.Stable": {"model": one_of("ridge", None)},
     "jaxfs.streaming.chi2_score": {"source": lambda c: blocks(c, counts)},
     "jaxfs.evaluate.variation_of_information": {"a": codes, "b": codes},
@@ -276,7 +295,8 @@ for _name in ("leading_eigenspace", "dominant_eigenpairs", "spectral_function"):
 
 def fitted(cls, **settings):
     """An estimator, fitted and used; `settings` in place of those that take long."""
-    parameters = {name: GOOD_SETTINGS[name] for name in cls().get_params() if name in GOOD_SETTINGS}
+    names = inspect.signature(cls).parameters
+    parameters = {name: GOOD_SETTINGS[name] for name in names if name in GOOD_SETTINGS}
 
     def call(c):
         options = settings | c.options(parameters | {k: one_of(v) for k, v in settings.items()})
@@ -401,6 +421,8 @@ CALLS = {
     ),
     # It changes settings of the whole process: test_cache.py calls it in others.
     "jaxfs.enable_compilation_cache": lambda c: None,
+    # It needs PyTorch, which no test requires: test_interop.py calls it if there is one.
+    "jaxfs.interop.wrap": lambda c: None,
     "jaxfs.streaming.from_blocks": read,
     "jaxfs.streaming.Source": read,
     "jaxfs.streaming.from_npy": stored,
@@ -417,6 +439,15 @@ CALLS = {
     "jaxfs.estimators.SSFS": fitted(estimators.SSFS, n_resamples=4),
     "jaxfs.estimators.DirichletGraphSelector": fitted(
         estimators.DirichletGraphSelector, n_steps=5, n_restarts=2, n_neighbors=2
+    ),
+    "jaxfs.estimators.AutoSelector": fitted(
+        estimators.AutoSelector, estimators=[("anova", estimators.FilterSelector())], cv=2
+    ),
+    "jaxfs.estimators.BorutaSelector": fitted(
+        estimators.BorutaSelector, estimator=estimators.FilterSelector(), n_features_to_select=2
+    ),
+    "jaxfs.estimators.RecursiveSelector": fitted(
+        estimators.RecursiveSelector, estimator=estimators.FilterSelector()
     ),
     "jaxfs.estimators.MCFS": fitted(estimators.MCFS, n_clusters=2),
     "jaxfs.estimators.StabilitySelector": lambda c: (

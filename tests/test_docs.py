@@ -19,6 +19,8 @@ MODULES = {
     "evaluate",
     "geometry",
     "graphs",
+    "inference",
+    "interop",
     "kernels",
     "linalg",
     "plot",

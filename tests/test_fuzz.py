@@ -33,7 +33,8 @@ SHAPES = ((12, 5),) * 12 + ((5, 24), (2, 5), (1, 5), (12, 1))
 
 def is_record(thing) -> bool:
     """What a function returns, without behaviour of its own; or a module."""
-    return inspect.ismodule(thing) or (isinstance(thing, type) and issubclass(thing, tuple))
+    results = (tuple, jaxfs.KnockoffSelection, jaxfs.StabilitySelection)
+    return inspect.ismodule(thing) or (isinstance(thing, type) and issubclass(thing, results))
 
 
 NAMES = sorted(

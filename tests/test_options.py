@@ -255,6 +255,8 @@ def test_the_command_line_sets_options_of_a_variant():
 DATA = {"y", "weights", "weights1", "weights2", "mask", "random_state", "dtype", "estimators"}
 #: Options in whose place a rule stands unless they are given; they have an effect at all settings.
 EFFECTIVE = {
+    "AutoSelector model",
+    "BorutaSelector estimator",
     "CanonicalCorrelation ridge",
     "Coverage batch_size",
     "DirichletGraphSelector learning_rate",
@@ -287,6 +289,14 @@ EFFECTIVE = {
     "gkl_select initial",
     "gkl_select ridge",
     "gkl_select shrinkage",
+    "knockoff_select covariance",
+    "knockoffs covariance",
+    "permutation_test chunk_size",
+    "permutation_test groups",
+    "permutation_test strata",
+    "stability_selection threshold",
+    "structure_test chunk_size",
+    "structure_test strata",
     "laplacian_score num_neighbors",
     "manifest_cost rank",
     "manifest_lowrank_score landmarks",

@@ -27,7 +27,14 @@ NAMES = sorted(
     for name in jaxfs.__all__
     if name.endswith(("_score", "_select", "_objective"))
     or name in ("ssfs", "fit_dirichlet_selector", "soft_knn", "stability", "manifest_from_kernels")
+    or name in ("permutation_test", "structure_test", "stability_selection", "knockoffs")
 )
+
+
+def variances(x, y, weights):
+    return jnp.var(x, axis=0)
+
+
 #: Options that are set in every call: numbers, whose default is `None`, and what is compiled fast.
 GIVEN: dict[str, dict[str, Any]] = {
     "cca_select": {"ridge": 0.25},
@@ -35,9 +42,13 @@ GIVEN: dict[str, dict[str, Any]] = {
     "gc_objective": {"ridge": 0.25, "shrinkage": 0.5},
     "gc_select": {"ridge": 0.25, "shrinkage": 0.5, "initial": np.arange(1)},
     "gkl_select": {"ridge": 0.25, "shrinkage": 0.5},
+    "knockoff_select": {"score": variances, "fdr": 0.5},
     "manifest_lowrank_score": {"landmarks": 4, "bandwidth": 1.0},
     "soft_knn": {"distances": np.linspace(0, 1, N * 3).reshape(N, 3), "mask": np.ones((N, 3))},
-    "stability": {"score": lambda x, y, weights: jnp.var(x, axis=0)},
+    "permutation_test": {"score": variances, "num_permutations": 9},
+    "stability": {"score": variances},
+    "stability_selection": {"score": variances, "num_features": 1, "num_pairs": 5, "pfer": 4.0},
+    "structure_test": {"score": variances, "num_permutations": 9},
 }
 #: Other values that mean the same as the default, or as the value in `GIVEN`.
 EQUAL: dict[str, dict[str, tuple[Any, ...]]] = {
