@@ -1,6 +1,8 @@
 """scikit-learn estimators for the methods of jaxfs."""
 
 from jaxfs.estimators._catalogue import METHODS, Method
+from jaxfs.estimators.auto import AutoSelector, ComparedMethod
+from jaxfs.estimators.boruta import BorutaSelector
 from jaxfs.estimators.dirichlet import DirichletGraphSelector
 from jaxfs.estimators.ensemble import CombinedSelector, StabilitySelector
 from jaxfs.estimators.filters import (
@@ -12,11 +14,15 @@ from jaxfs.estimators.filters import (
 )
 from jaxfs.estimators.gaussian import CanonicalCorrelation, GaussianCompromise, GaussianKL
 from jaxfs.estimators.manifest import ManiFeSt
+from jaxfs.estimators.recursive import RecursiveSelector
 from jaxfs.estimators.redundancy import CFS, CMIM, FCBF, JMI, MRMR
 from jaxfs.estimators.spectral import MCFS, SPEC, LaplacianScore
 from jaxfs.estimators.ssfs import SSFS
 
 __all__ = [
+    "AutoSelector",
+    "BorutaSelector",
+    "ComparedMethod",
     "CanonicalCorrelation",
     "CFS",
     "CMIM",
@@ -35,6 +41,7 @@ __all__ = [
     "MRMR",
     "MutualInformation",
     "MutualInformationRegression",
+    "RecursiveSelector",
     "ReliefF",
     "RReliefF",
     "SPEC",

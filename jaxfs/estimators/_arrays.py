@@ -4,7 +4,6 @@ Callers pass data frames, or arrays of any library. `PaddedData` holds the check
 that the core expects. `Namespace` converts results to the library and device of the caller.
 """
 
-import contextlib
 import dataclasses
 import functools
 import sys
@@ -17,6 +16,7 @@ import narwhals as nw
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from jaxfs import _checks
@@ -36,9 +36,7 @@ class Namespace(NamedTuple):
 
     def asarray(self, values: np.ndarray) -> Any:
         """Return a NumPy array as an array of this library, on this device, with the same dtype."""
-        # Without x64, JAX would narrow 64-bit dtypes to 32 bits.
-        wide = self.xp.__name__.startswith("jax")
-        with jax.enable_x64(True) if wide else contextlib.nullcontext():
+        with jax.enable_x64(True):  # otherwise JAX may narrow 64-bit dtypes to 32 bits
             # Copy the values: PyTorch would share their memory, which may be read-only.
             return self.xp.asarray(np.array(values), device=self.device)
 
@@ -78,9 +76,6 @@ def to_numpy(x: Any) -> Any:
     return out.astype(np.float32) if out.dtype.kind == "V" else out
 
 
-# ---- Columns ------------------------------------------------------------------------------------
-
-
 def check_columns(x: Any) -> None:
     """Raise `ValueError` with the names of the columns of a frame that are not numeric."""
     if not nw.dependencies.is_into_dataframe(x):
@@ -92,52 +87,44 @@ def check_columns(x: Any) -> None:
         return
 
     def numeric(name: str, dtype: nw.dtypes.DType) -> bool:
-        if dtype == nw.Object:
-            return _holds_numbers(frame[name].to_numpy())
-        return dtype.is_numeric() or dtype == nw.Boolean
+        if dtype != nw.Object:
+            return dtype.is_numeric() or dtype == nw.Boolean
+        column = frame[name].to_numpy()
+        try:
+            column.astype(np.float64)
+        except (TypeError, ValueError):
+            return False
+        return not any(isinstance(value, str) for value in column)
 
     bad = [f"{name!r} ({dtype})" for name, dtype in schema.items() if not numeric(name, dtype)]
     if bad:
         raise ValueError(f"X has columns that are not numbers: {listed(bad)}; encode or drop them")
 
 
-def _holds_numbers(column: np.ndarray) -> bool:
-    try:
-        column.astype(np.float64)
-    except (TypeError, ValueError):
-        return False
-    return not any(isinstance(value, str) for value in column)
-
-
-def check_finite(x: np.ndarray, names: np.ndarray | None, estimator: str) -> None:
+def check_finite(x: np.ndarray, estimator: BaseEstimator, where: str = "") -> None:
     """Raise `ValueError` with the numbers of NaN and infinite values in each column, by name."""
-    if x.dtype.kind != "f":
-        return
     with np.errstate(all="ignore"):
         # If the sum is finite, all values are. The sum of finite values can overflow, so otherwise
         # the values are counted.
-        if np.isfinite(np.sum(x, dtype=np.float64)):
+        if x.dtype.kind != "f" or np.isfinite(np.sum(x, dtype=np.float64)):
             return
     counts = {"NaN": np.isnan(x).sum(axis=0), "infinite": np.isinf(x).sum(axis=0)}
-    columns = np.flatnonzero(sum(counts.values()))
-    if columns.size == 0:
-        return
     parts = []
-    for j in columns.tolist():
+    for j in np.flatnonzero(sum(counts.values())).tolist():
         found = [f"{count[j]} {kind}" for kind, count in counts.items() if count[j]]
-        parts.append(f"{column_name(names, j)} ({', '.join(found)})")
-    raise ValueError(
-        f"Input X contains NaN or infinity: {listed(parts)}, of {x.shape[0]} rows. {estimator} does"
-        " not accept missing values: impute them or drop those columns or rows first"
-    )
+        parts.append(f"{column_name(estimator, j)} ({', '.join(found)})")
+    if parts:
+        raise ValueError(
+            f"Input X contains NaN or infinity: {listed(parts)}, of {x.shape[0]} rows. "
+            f"{type(estimator).__name__}{where} does not accept missing values: impute them or drop"
+            " those columns or rows first"
+        )
 
 
-def column_name(names: np.ndarray | None, j: int) -> str:
+def column_name(estimator: BaseEstimator, j: int) -> str:
     """Return the name of column j for a message."""
+    names = getattr(estimator, "feature_names_in_", None)
     return f"column {j}" if names is None else repr(str(names[j]))
-
-
-# ---- Padding ------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,9 +162,13 @@ class PaddedData:
     def weights(self) -> Array:
         return _padded(np.ones(self.num_samples, self.values.dtype))
 
+    @functools.cached_property
+    def y(self) -> Array:
+        return _padded(np.asarray(self.target))
+
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call `function` with the samples, the target if there is one, and the weights."""
-        data = (self.x,) if self.target is None else (self.x, _padded(self.target))
+        data = (self.x,) if self.target is None else (self.x, self.y)
         if self.num_classes:
             options["num_classes"] = self.num_classes
         return function(*data, *arguments, weights=self.weights, **options)

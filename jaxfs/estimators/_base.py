@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jaxfs import _checks
 from jaxfs._checks import listed, variant
 from jaxfs._types import Selection
-from jaxfs.estimators import _arrays
+from jaxfs.estimators import _arrays, _validation
 from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._progress import say
 from jaxfs.streaming import _memory
@@ -33,6 +33,8 @@ _T = TypeVar("_T")
 _DTYPES = (None, "float32", "float64")
 #: Maximum number of features that a greedy method selects for "auto".
 _MOST = 50
+#: Number of folds of the cross-validation that chooses the number of features.
+_FOLDS = 5
 #: Share of the free memory that a fit may take; the rest is left to other programs.
 _SHARE = 0.85
 
@@ -63,7 +65,9 @@ class Selector(SelectorMixin, BaseEstimator):
       feature, `"auto"` splits the scores into two groups and selects the upper group. The split has
       the least variance within the groups (exact 2-means in one dimension). For greedy methods,
       which choose features sequentially, `"auto"` selects ⌈√d⌉ features, at most 50. `CFS` and
-      `FCBF` decide when to stop, and may select fewer features than this number.
+      `FCBF` decide when to stop, and may select fewer features than this number. `"one_se"` takes
+      the smallest number of features (at most 128) whose accuracy in a linear model, by 5-fold
+      cross-validation with selection inside the folds, is within one standard error of the best.
     - `dtype`: `None` computes float32 data in float32 and all other data in float64, with or
       without JAX's x64 mode. `"float32"` (faster, half the memory) or `"float64"` sets the dtype.
     - `verbose`: whether to print the memory that the fit needs, and to show a progress bar if the
@@ -79,6 +83,7 @@ class Selector(SelectorMixin, BaseEstimator):
     - `n_features_`: number of selected features.
     - `n_features_in_`, `feature_names_in_`: number and names of the features of `X`.
     - `classes_`: the class labels.
+    - `cv_results_`: for `"one_se"`, the numbers of features that were tried, and their accuracies.
 
     `scores_`, `ranking_`, `support_` and the result of `transform` are arrays of the same library
     and on the same device as `X` (PyTorch, CuPy, JAX, or any library of the array-API standard).
@@ -101,8 +106,6 @@ class Selector(SelectorMixin, BaseEstimator):
     _copies: ClassVar[int] = 4
     #: Function of the core, as a static method.
     _function: ClassVar[Any]
-
-    # ---- Interface of scikit-learn ----
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Score or select the features of `X (n, d)`, with the target `y (n,)` if there is one.
@@ -128,7 +131,7 @@ class Selector(SelectorMixin, BaseEstimator):
         values = validate_data(self, values, dtype=None, ensure_all_finite=False, reset=False)
         if values.dtype == object:
             values = values.astype(np.float64)
-        self._check_finite(values)
+        _arrays.check_finite(values, self)
         if caller is None:
             return super().transform(X)
         return caller.columns(X, self.get_support(indices=True))
@@ -204,8 +207,6 @@ class Selector(SelectorMixin, BaseEstimator):
         """Return the number of array entries in a fit of n samples, d features and c classes."""
         return self._copies * n * d
 
-    # ---- Fitting ----
-
     def _fit(self, X: Any, y: Any) -> None:
         caller = _arrays.namespace(X)
         data = self._read(X, y)
@@ -214,6 +215,8 @@ class Selector(SelectorMixin, BaseEstimator):
             self._prepare(data)
             self._check_memory(data)
             self._wanted(data.num_features)  # raises before the work
+            if self.n_features_to_select == "one_se":
+                self._validate_number(data)
             found = self._answer(data)
         scores, order = np.asarray(found.pop("scores_")), np.asarray(found.pop("order"))
         self._mask = np.zeros(scores.shape, bool)
@@ -234,26 +237,26 @@ class Selector(SelectorMixin, BaseEstimator):
         _checks.unmasked(y, "y")
         X, y = _arrays.to_numpy(X), _arrays.to_numpy(y)
         _arrays.check_columns(X)
-        checks = {
-            "dtype": [np.float64, np.float32],
-            "ensure_all_finite": False,
-            "ensure_min_samples": self._least_samples,
-            "ensure_min_features": self._least_features,
-        }
-        target: Any = None
         num_classes, kind = 0, self._target_kind()
-        if kind == "none":
-            values = validate_data(self, X, **checks)
-        else:
-            values, target = validate_data(self, X, y, y_numeric=kind == "numbers", **checks)
-        self._check_finite(values)
+        found: Any = validate_data(
+            self,
+            X,
+            "no_validation" if kind == "none" else y,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            ensure_min_samples=self._least_samples,
+            ensure_min_features=self._least_features,
+        )
+        values, target = found if kind != "none" else [found, None]
+        _arrays.check_finite(values, self)
         if self.dtype is not None and values.dtype != self.dtype:
             with np.errstate(over="ignore"):
                 cast = values.astype(self.dtype)
-            self._check_finite(cast, f" in {self.dtype}")
+            _arrays.check_finite(cast, self, f" in {self.dtype}")
             _checks.fits(values, cast.dtype, "X")
             values = cast
         if kind == "numbers":
+            target = np.asarray(target, np.float64)
             _checks.fits(target, values.dtype, "y")
             target = target.astype(values.dtype)
         elif kind == "classes":
@@ -264,10 +267,6 @@ class Selector(SelectorMixin, BaseEstimator):
                 expected = f"{type(self).__name__} needs at least 2 classes in y"
                 raise ValueError(f"{expected}, got one class: {self.classes_.tolist()[0]!r}")
         return PaddedData(values, target, num_classes, self._pad_features)
-
-    def _check_finite(self, values: np.ndarray, where: str = "") -> None:
-        names = getattr(self, "feature_names_in_", None)
-        _arrays.check_finite(values, names, type(self).__name__ + where)
 
     def _check_memory(self, data: PaddedData) -> None:
         """Raise `MemoryError` before the fit starts if it needs more than the free memory."""
@@ -288,16 +287,30 @@ class Selector(SelectorMixin, BaseEstimator):
             return 'dtype="float32" needs half of it'
         return "Select features by a cheaper method first"
 
+    def _validate_number(self, data: PaddedData) -> None:
+        """Choose the number of features by cross-validation and set `cv_results_`."""
+        if data.target is None:
+            name = type(self).__name__
+            raise ValueError(f'n_features_to_select="one_se" needs a target, and {name} uses none')
+        classes, counts = data.num_classes > 0, _validation.feature_counts(data.num_features)
+        y = self.classes_[data.target] if classes else data.target
+        inner = clone(self).set_params(n_features_to_select=int(counts[-1]), verbose=False)
+        folds = _validation.split(y, _FOLDS, classes=classes, seed=0)
+        model, rank = _validation.default_model(classes), _validation.ranked_by(inner)
+        curve = _validation.accuracy_curve(rank, data.values, y, folds, counts, model)
+        self.cv_results_ = curve.results()
+        self._validated_number = int(counts[curve.smallest_as_good()])
+
     def _wanted(self, d: int) -> int | None:
         """Return the requested number of features; `None` for "auto"."""
         wanted = self.n_features_to_select
-        if isinstance(wanted, str) and wanted == "auto":
-            return None
+        if isinstance(wanted, str) and wanted in ("auto", "one_se"):
+            return vars(self).get("_validated_number") if wanted == "one_se" else None
         if isinstance(wanted, numbers.Integral) and not isinstance(wanted, bool):
             return _checks.integer(wanted, "n_features_to_select", low=1, high=d)
         if isinstance(wanted, numbers.Real) and not isinstance(wanted, bool) and 0 < wanted <= 1:
             return max(1, round(float(wanted) * d))
-        expected = 'an integer, a fraction in (0, 1] or "auto"'
+        expected = 'an integer, a fraction in (0, 1], "auto" or "one_se"'
         raise _checks.fail("n_features_to_select", expected, repr(wanted))
 
 

@@ -68,10 +68,6 @@ def _methods() -> Iterator[Method]:
             yield Method(name, make, targets != "none", targets, _FILTERS[name])
 
 
+_ORDER = list(filters.CRITERIA)
 #: All methods by name: first methods for classes, then for numbers, then unsupervised methods.
-METHODS: dict[str, Method] = {
-    method.name: method
-    for targets in filters.CRITERIA
-    for method in _methods()
-    if method.targets == targets
-}
+METHODS = {m.name: m for m in sorted(_methods(), key=lambda m: _ORDER.index(m.targets))}

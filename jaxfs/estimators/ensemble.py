@@ -12,6 +12,7 @@ from jaxfs import _checks
 from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, Selector, estimator
+from jaxfs.estimators._wrapped import caller_labels, seeded
 from jaxfs.estimators.filters import ReliefF
 from jaxfs.estimators.manifest import ManiFeSt
 from jaxfs.evaluate import selection_stability
@@ -21,25 +22,10 @@ from jaxfs.resample import subsample_masks
 __all__ = ["CombinedSelector", "StabilitySelector"]
 
 
-def _labels(outer: Selector, data: PaddedData) -> Any:
-    """Return the target for the inner estimators, with the caller's labels instead of codes."""
-    return outer.classes_[data.target] if data.num_classes else data.target
-
-
 def _checked(inner: Any, name: str) -> Selector:
     if not isinstance(inner, Selector):
         raise _checks.fail(name, "an estimator of jaxfs.estimators", repr(inner))
     return inner
-
-
-def _seeded(inner: Selector, draw: np.random.RandomState) -> Selector:
-    """Set every `random_state` of an estimator that is `None` to a random seed, and return it."""
-    unset = [
-        name
-        for name, value in sorted(inner.get_params().items())
-        if name.rpartition("__")[2] == "random_state" and value is None
-    ]
-    return inner.set_params(**{name: int(draw.randint(2**31 - 1)) for name in unset})
 
 
 @estimator
@@ -91,7 +77,7 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
         return self
 
     def _score(self, data: PaddedData) -> Any:
-        y = _labels(self, data)
+        y = caller_labels(self, data)
         self.estimators_ = []
         members = self._members()
         with _progress.bar("methods", len(members), show=self.verbose) as done:
@@ -172,17 +158,17 @@ class StabilitySelector(Selector):
     def _resample(self, data: PaddedData) -> tuple[np.ndarray, np.ndarray]:
         """Return the features selected in each part, as masks `(B, d)`, and all ranks `(B, d)`."""
         number = _checks.integer(self.n_resamples, "n_resamples", low=2)
-        groups = data.target if data.num_classes else None
         draw = check_random_state(self.random_state)
-        masks = subsample_masks(
-            random_key(draw), number, data.num_samples, fraction=self.fraction, groups=groups
-        )
-        y = _labels(self, data)
+        # On padded samples, so that few programs are compiled. Padding does not change the draws.
+        w, groups = data.weights, data.y if data.num_classes else None
+        key, fraction = random_key(draw), self.fraction
+        masks = subsample_masks(key, number, w.size, fraction=fraction, groups=groups, mask=w)
+        y = caller_labels(self, data)
         chosen, ranks = [], []
         with _progress.bar("resamples", number, show=self.verbose) as done:
-            for rows in np.asarray(masks):
+            for rows in np.asarray(masks)[:, : data.num_samples]:
                 part = None if y is None else y[rows]
-                inner = _seeded(clone(self.estimator), draw).fit(data.values[rows], part)
+                inner = seeded(clone(self.estimator), draw).fit(data.values[rows], part)
                 chosen.append(inner.get_support())
                 ranks.append(inner.ranking_)
                 done(1)

@@ -21,8 +21,6 @@ __all__ = [
     "ReliefF",
 ]
 
-# ---- Filters ------------------------------------------------------------------------------------
-
 #: Criteria of `FilterSelector` by the kind of target; "anova" stands for `jaxfs.anova_score`.
 CRITERIA = {
     "classes": ("anova", "fisher", "t", "chi2", "gini"),
@@ -52,26 +50,19 @@ class FilterSelector(ScoringSelector):
     _no_score: ClassVar[str] = "there are too few samples, or their numbers are too large"
 
     def _target_kind(self) -> str:
-        return next(
-            (kind for kind, names in CRITERIA.items() if self.criterion in names), "classes"
-        )
+        kinds = [kind for kind, names in CRITERIA.items() if self.criterion in names]
+        return kinds[0] if kinds else "classes"
 
     def _score(self, data: PaddedData) -> Any:
         _checks.option(self.criterion, "criterion", sum(CRITERIA.values(), ()))
         if self.criterion == "t" and data.num_classes > 2:
-            raise ValueError(
-                f'criterion="t" is for two classes, got {data.num_classes}; "anova" takes more'
-            )
-        if self.criterion == "chi2":
-            self._check_counts(data.values)
-        return data.call(getattr(classical, f"{self.criterion}_score"))
-
-    def _check_counts(self, values: np.ndarray) -> None:
-        negative = np.flatnonzero((values < 0).any(axis=0)).tolist()
-        if negative:
-            names = getattr(self, "feature_names_in_", None)
-            which = _checks.listed(_arrays.column_name(names, j) for j in negative)
+            got = f'{data.num_classes}; "anova" takes more'
+            raise ValueError(f'criterion="t" is for two classes, got {got}')
+        if self.criterion == "chi2" and (data.values < 0).any():
+            negative = np.flatnonzero((data.values < 0).any(axis=0)).tolist()
+            which = _checks.listed(_arrays.column_name(self, j) for j in negative)
             raise ValueError(f'Negative values in data: {which}; criterion="chi2" is for counts')
+        return data.call(getattr(classical, f"{self.criterion}_score"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -145,9 +136,6 @@ class MutualInformationRegression(_NeighborSelector):
     _targets: ClassVar[str] = "numbers"
     _copies: ClassVar[int] = 8
     _function = staticmethod(classical.mutual_information_regression_score)
-
-
-# ---- Relief -------------------------------------------------------------------------------------
 
 
 @estimator

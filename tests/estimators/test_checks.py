@@ -14,6 +14,8 @@ from jaxfs.estimators import (
     MRMR,
     SPEC,
     SSFS,
+    AutoSelector,
+    BorutaSelector,
     CanonicalCorrelation,
     CombinedSelector,
     DirichletGraphSelector,
@@ -24,6 +26,7 @@ from jaxfs.estimators import (
     ManiFeSt,
     MutualInformation,
     MutualInformationRegression,
+    RecursiveSelector,
     ReliefF,
     RReliefF,
     StabilitySelector,
@@ -58,6 +61,9 @@ CHECKED = (
     MCFS(n_clusters=1, n_nonzero=1),
     CombinedSelector(estimators=[("a", FilterSelector()), ("v", FilterSelector(criterion="gini"))]),
     StabilitySelector(FilterSelector(), n_resamples=2),
+    RecursiveSelector(FilterSelector()),
+    BorutaSelector(FilterSelector(), n_trials=2, **ONE),
+    AutoSelector(estimators=[("anova", FilterSelector())], target="classes", cv=2, **ONE),
 )
 #: One of each kind. The others take minutes of compilation, in code that these share.
 SHORT = (MRMR, LaplacianScore, CombinedSelector, StabilitySelector)
@@ -79,7 +85,10 @@ def test_scikit_learn_checks(estimator):
 
 
 def test_every_estimator_is_checked():
-    public = {v for v in vars(estimators).values() if isinstance(v, type)} - {estimators.Method}
+    public = {v for v in vars(estimators).values() if isinstance(v, type)} - {
+        estimators.Method,
+        estimators.ComparedMethod,
+    }
     assert public == {type(e) for e in CHECKED}
 
 

@@ -25,7 +25,7 @@ from jaxfs.estimators import (
     ReliefF,
     StabilitySelector,
     _base,
-    ensemble,
+    _wrapped,
 )
 from jaxfs.streaming import _memory
 from tests.helpers import assert_close, rng
@@ -129,7 +129,7 @@ def test_stability_seeds_what_is_inside():
     inside = CombinedSelector(estimators=members)
     seeds = []
     for _ in range(2):
-        seeded = ensemble._seeded(clone(inside), np.random.RandomState(0)).get_params()
+        seeded = _wrapped.seeded(clone(inside), np.random.RandomState(0)).get_params()
         seeds.append(seeded["manifest__random_state"])
         assert seeded["fixed__random_state"] == 3
     assert seeds[0] == seeds[1] is not None

@@ -1,0 +1,128 @@
+"""Cross-validated accuracy of the features that a selector ranks first, for several numbers.
+
+Every fold selects from its training rows only. One fit of a fold ranks the features, and the first
+k of them are the selection of k features.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from jaxfs import _checks
+
+#: Largest number of features that is tried, unless there are fewer.
+_LARGEST = 128
+#: The training rows and the test rows of a fold.
+Fold = tuple[np.ndarray, np.ndarray]
+
+
+class AccuracyCurve(NamedTuple):
+    """Accuracy (R² for numbers) of each fold `(folds, counts)`, and the rankings of the folds."""
+
+    counts: np.ndarray
+    accuracies: np.ndarray
+    rankings: np.ndarray
+
+    def mean(self) -> np.ndarray:
+        return self.accuracies.mean(axis=0)
+
+    def standard_error(self) -> np.ndarray:
+        return self.accuracies.std(axis=0, ddof=1) / np.sqrt(len(self.accuracies))
+
+    def smallest_as_good(self) -> int:
+        """Return the position of the smallest number within one standard error of the best.
+
+        >>> accuracies = np.array([[0.5, 0.79, 0.8], [0.6, 0.81, 0.9]])
+        >>> AccuracyCurve(np.array([1, 2, 4]), accuracies, np.zeros((2, 4))).smallest_as_good()
+        1
+        """
+        mean, best = self.mean(), int(np.argmax(self.mean()))
+        return int(np.argmax(mean >= mean[best] - self.standard_error()[best]))
+
+    def results(self) -> dict[str, Any]:
+        """Return the results in the form of `cv_results_` of scikit-learn."""
+        splits = {f"split{i}_test_score": row for i, row in enumerate(self.accuracies)}
+        moments = {"mean_test_score": self.mean(), "std_test_score": self.accuracies.std(axis=0)}
+        return {"n_features": self.counts} | moments | splits
+
+
+def accuracy_curve(
+    rank: Callable[[np.ndarray, Any], np.ndarray],
+    x: np.ndarray,
+    y: np.ndarray,
+    folds: Sequence[Fold],
+    counts: np.ndarray,
+    model: Any,
+    done: Callable[[int], None] = lambda steps: None,
+) -> AccuracyCurve:
+    """Return the accuracy of `model` in the features that `rank(x, y)` ranks first, in each fold.
+
+    `rank` returns the indices of the features, best first. It may return fewer than asked for; all
+    of them are then used. `done(1)` is called after each fold.
+    """
+    accuracies, rankings = np.zeros((len(folds), counts.size)), []
+    for row, (train, test) in zip(accuracies, folds, strict=True):
+        order = np.asarray(rank(x[train], y[train]))
+        rankings.append(np.resize(order, counts[-1]))
+        for i, count in enumerate(counts):
+            row[i] = accuracy(model, x[:, order[:count]], y, train, test)
+        done(1)
+    return AccuracyCurve(counts, accuracies, np.array(rankings))
+
+
+def ranked_by(selector: Any) -> Callable[[np.ndarray, Any], np.ndarray]:
+    """Return a function that fits a copy of a selector and returns its features, best first."""
+
+    def rank(x: np.ndarray, y: Any) -> np.ndarray:
+        fitted = clone(selector).fit(x, y)
+        return np.argsort(fitted.ranking_, stable=True)[: fitted.n_features_]
+
+    return rank
+
+
+def accuracy(model: Any, x: np.ndarray, y: np.ndarray, train: Any, test: Any) -> float:
+    """Return the accuracy, or R² for a numeric target, on the test rows of a fold."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # models that do not converge affect all methods
+        return float(model.fit(x[train], y[train]).score(x[test], y[test]))
+
+
+def default_model(classes: bool) -> Any:
+    """Return a linear model of standardised features, for classes or numbers."""
+    return make_pipeline(
+        StandardScaler(), LogisticRegression(max_iter=1000) if classes else Ridge()
+    )
+
+
+def split(
+    y: np.ndarray, num_folds: int, *, classes: bool, groups: Any = None, repeats: int = 1, seed: int
+) -> list[Fold]:
+    """Return the folds of repeated cross-validation: stratified by class, groups kept together."""
+    kinds = {(True, False): StratifiedKFold, (False, False): KFold}
+    kinds |= {(True, True): StratifiedGroupKFold, (False, True): GroupKFold}
+    kind = kinds[classes, groups is not None]
+    least = min(np.unique(y, return_counts=True)[1]) if classes else y.shape[0]
+    number = _checks.integer(num_folds, "cv", low=2)
+    if least < number:
+        expected = f"at most the number of samples of the smallest class, {least}"
+        raise _checks.fail("cv", expected, number)
+    splits = [kind(number, shuffle=True, random_state=seed + i) for i in range(repeats)]
+    return [fold for part in splits for fold in part.split(np.empty((y.shape[0], 1)), y, groups)]
+
+
+def feature_counts(d: int) -> np.ndarray:
+    """Return the numbers of features to try: about √2 apart, up to 128 features.
+
+    >>> feature_counts(10).tolist()
+    [1, 2, 3, 4, 6, 8, 10]
+    """
+    top = min(d, _LARGEST)
+    steps = 2 ** np.arange(0, np.log2(top), 0.5)
+    return np.unique(np.append(np.round(steps), top)).astype(np.int64)

@@ -1,0 +1,268 @@
+"""One answer from several methods: compare them by cross-validation, and say what to believe."""
+
+import time
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import scale as standard_scale
+
+from jaxfs import _checks
+from jaxfs.estimators import _progress, _validation
+from jaxfs.estimators._arrays import PaddedData
+from jaxfs.estimators._base import Selector, default_number, estimator
+from jaxfs.estimators._validation import AccuracyCurve, Fold, accuracy_curve
+from jaxfs.estimators._wrapped import caller_labels
+from jaxfs.estimators.ensemble import CombinedSelector
+from jaxfs.estimators.filters import FilterSelector, ReliefF, RReliefF
+from jaxfs.estimators.gaussian import GaussianCompromise
+from jaxfs.estimators.manifest import ManiFeSt
+from jaxfs.estimators.redundancy import MRMR
+from jaxfs.estimators.spectral import MCFS, LaplacianScore
+from jaxfs.estimators.ssfs import SSFS
+from jaxfs.evaluate import selection_stability
+
+__all__ = ["AutoSelector", "ComparedMethod"]
+
+#: Number of random selections whose mean accuracy is the baseline of a fold.
+_RANDOM_DRAWS = 5
+#: Stability below which agreement between folds is called poor (Nogueira et al. 2018, section 5).
+_UNSTABLE = 0.4
+
+
+class ComparedMethod(NamedTuple):
+    """The cross-validated result of a method or a baseline.
+
+    `accuracy` is R² for numbers, and the R² of all features for unsupervised methods. `stability`
+    is Nogueira's measure of the selections of the folds, NaN for baselines. `seconds` is the total
+    duration, including compilation.
+    """
+
+    name: str
+    n_features: int
+    accuracy: float
+    standard_error: float
+    stability: float = float("nan")
+    seconds: float = float("nan")
+
+
+@estimator
+class AutoSelector(Selector):
+    """The best of several methods on these data, by cross-validation, with a verdict.
+
+    Every method selects features inside the folds. The winner is the method whose accuracy is the
+    largest at its best number of features. The number of features is the smallest within one
+    standard error of that accuracy.
+
+    **Parameters** in addition to those of `Selector`:
+
+    - `estimators`: a list of pairs `(name, estimator)` to compare. The default depends on the
+      target. For classes: ANOVA, ReliefF, ManiFeSt, the combination of the last two, GC and mRMR.
+      For numbers: F statistic and RReliefF. Without a target: variance, Laplacian score, MCFS and
+      SSFS.
+    - `target`: `"classes"` or `"numbers"`. `"auto"` takes a numeric target for numbers if it has
+      fractions, or more than 20 distinct values that are more than a tenth of the samples.
+    - `model`: the model of scikit-learn whose accuracy is compared. The default is logistic or
+      ridge regression of standardised features. Without a target, ridge regression predicts all
+      features from the selected ones.
+    - `cv`: number of folds; stratified by class, at most the size of the smallest class.
+    - `n_repeats`: number of cross-validations with different folds.
+    - `random_state`: seed of the folds, an integer.
+
+    `n_features_to_select` is a number, or `"auto"` for the rule above (⌈√d⌉, at most 50, without a
+    target, because more features always predict the others better).
+
+    **Attributes** in addition to those of `Selector`:
+
+    - `best_`: name of the winner. `estimator_`: the winner, fitted to all samples.
+    - `comparison_`: list of `ComparedMethod`, best first, and the baselines "all features" and
+      "random features" with the number of features of the winner.
+    - `verdict_`: the result in a few sentences.
+    - `cv_results_`: for each method, its accuracies by the number of features.
+
+    The accuracy of the winner is slightly optimistic, because it is the best of several. Judge the
+    whole selector in an outer cross-validation if its exact value matters.
+
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> methods = [("anova", FilterSelector()), ("relieff", ReliefF())]
+    >>> selector = AutoSelector(estimators=methods, n_repeats=1).fit(X, y)
+    >>> selector.best_ in ("anova", "relieff") and selector.n_features_ < 13
+    True
+    """
+
+    estimators: list[tuple[str, Any]] | None = None
+    target: str = "auto"
+    model: Any = None
+    cv: int = 5
+    n_repeats: int = 2
+    random_state: int = 0
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Compare the methods on `X (n, d)` and `y (n,)`; fit the best one.
+
+        Samples of equal `groups (n,)`, such as samples of one patient, stay in the same fold.
+        """
+        self._groups = None if groups is None else np.asarray(groups)
+        _checks.option(self.target, "target", ("auto", "classes", "numbers"))
+        self._kind = self.target if self.target != "auto" else _target_of(y)
+        return super().fit(X, y)
+
+    def _target_kind(self) -> str:
+        return vars(self).get("_kind", "none")
+
+    def _members(self, kind: str) -> list[tuple[str, Any]]:
+        if self.estimators is not None:
+            return self.estimators
+        if kind == "numbers":
+            return [
+                ("f_regression", FilterSelector(criterion="f_regression")),
+                ("rrelieff", RReliefF()),
+            ]
+        if kind == "none":
+            variance = FilterSelector(criterion="variance")
+            return [
+                ("variance", variance),
+                ("laplacian", LaplacianScore()),
+                ("mcfs", MCFS()),
+                ("ssfs", SSFS()),
+            ]
+        return [
+            ("anova", FilterSelector()),
+            ("relieff", ReliefF()),
+            ("manifest", ManiFeSt()),
+            ("combined", CombinedSelector()),
+            ("gc", GaussianCompromise()),
+            ("mrmr", MRMR()),
+        ]
+
+    def _answer(self, data: PaddedData) -> dict[str, Any]:
+        x, d, kind = data.values, data.num_features, self._target_kind()
+        classes = kind == "classes"
+        y = standard_scale(x) if kind == "none" else caller_labels(self, data)
+        model = Ridge() if kind == "none" else _validation.default_model(classes)
+        model = self.model or model
+        seed = _checks.integer(self.random_state, "random_state", low=0)
+        options: dict[str, Any] = {"classes": classes, "groups": self._groups, "seed": seed}
+        folds = _validation.split(y, self.cv, repeats=self.n_repeats, **options)
+        wanted = self._wanted(d) or (default_number(d) if kind == "none" else None)
+        counts = _validation.feature_counts(d) if wanted is None else np.array([wanted])
+        members, curves, seconds = dict(self._members(kind)), {}, {}
+        with _progress.bar("methods", len(members) * len(folds), show=self.verbose) as done:
+            for name, inner in members.items():
+                start, most = time.perf_counter(), int(counts[-1])
+                rank = _validation.ranked_by(clone(inner).set_params(n_features_to_select=most))
+                curves[name] = accuracy_curve(rank, x, y, folds, counts, model, done)
+                seconds[name] = time.perf_counter() - start
+        best = max(curves, key=lambda name: float(curves[name].mean().max()))
+        place = curves[best].smallest_as_good()
+        number = int(counts[place])
+        baselines = {
+            "all features": _baseline(np.arange(d)[None], x, y, folds, model),
+            "random features": _baseline(_draws(d, number, seed), x, y, folds, model),
+        }
+        rows = [_compared(name, curve, d, seconds[name]) for name, curve in curves.items()]
+        rows.sort(key=lambda row: (row.name != best, -row.accuracy))
+        for (name, by_fold), size in zip(baselines.items(), (d, number), strict=True):
+            rows.append(ComparedMethod(name, size, float(by_fold.mean()), _standard_error(by_fold)))
+        winner = clone(members[best]).set_params(n_features_to_select=number)
+        winner.fit(x, None if kind == "none" else y)
+        measure = "accuracy" if classes else "R²"
+        common = np.unique(y, return_counts=True)[1].max() / len(y) if classes else None
+        by_fold = curves[best].accuracies[:, place]
+        return {
+            "scores_": winner.scores_,
+            "order": np.argsort(winner.ranking_, stable=True),
+            "number": winner.n_features_,
+            "best_": best,
+            "estimator_": winner,
+            "comparison_": rows,
+            "verdict_": _verdict(rows, by_fold, baselines, measure, common),
+            "cv_results_": {name: curve.results() for name, curve in curves.items()},
+        }
+
+
+def _target_of(y: Any) -> str:
+    if y is None:
+        return "none"
+    values = np.asarray(y)
+    if values.dtype.kind not in "iuf":
+        return "classes"
+    fractions = bool((values != np.round(values)).any())
+    return (
+        "numbers" if fractions or np.unique(values).size > max(20, values.size / 10) else "classes"
+    )
+
+
+def _compared(name: str, curve: AccuracyCurve, d: int, seconds: float) -> ComparedMethod:
+    place = curve.smallest_as_good()
+    number = int(curve.counts[place])
+    chosen = np.zeros((len(curve.rankings), d), bool)
+    np.put_along_axis(chosen, curve.rankings[:, :number], True, axis=1)
+    stability = float(selection_stability(chosen).stability) if number < d else float("nan")
+    mean, error = curve.mean()[place], curve.standard_error()[place]
+    return ComparedMethod(name, number, float(mean), float(error), stability, seconds)
+
+
+def _draws(d: int, number: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.array([rng.permutation(d)[:number] for _ in range(_RANDOM_DRAWS)])
+
+
+def _baseline(
+    selections: np.ndarray, x: np.ndarray, y: np.ndarray, folds: list[Fold], model: Any
+) -> np.ndarray:
+    """Return the mean accuracy of fixed selections of features in each fold."""
+    found = [
+        [_validation.accuracy(model, x[:, chosen], y, *fold) for chosen in selections]
+        for fold in folds
+    ]
+    return np.mean(found, axis=1)
+
+
+def _standard_error(by_fold: np.ndarray) -> float:
+    return float(by_fold.std(ddof=1) / np.sqrt(by_fold.size))
+
+
+def _verdict(
+    rows: list[ComparedMethod],
+    by_fold: np.ndarray,
+    baselines: dict[str, np.ndarray],
+    measure: str,
+    common: float | None,
+) -> str:
+    """Return the result in sentences: the accuracy, and how far to trust the selection."""
+    best, everything, random = rows[0], rows[-2], rows[-1]
+    clearly = {}
+    for name, other in baselines.items():
+        difference = by_fold - other
+        clearly[name] = difference.mean() / max(_standard_error(difference), 1e-12)
+    first = (
+        f"{best.name} with {best.n_features} of {everything.n_features} features has {measure}"
+        f" {best.accuracy:.3f} ± {best.standard_error:.3f}; all features have"
+        f" {everything.accuracy:.3f}, {best.n_features} random features {random.accuracy:.3f}."
+    )
+    sentences = [first]
+    if common is not None and best.accuracy <= common + best.standard_error:
+        sentences.append(
+            f"Always naming the largest class has {common:.3f}: the features say nothing reliable"
+            " about the target."
+        )
+    elif clearly["random features"] < 2:
+        sentences.append(
+            "Random features are as good, within two standard errors: do not read meaning into"
+            " this list."
+        )
+    elif clearly["all features"] < -2:
+        sentences.append("All features predict better: use the list to interpret, not to predict.")
+    elif clearly["all features"] > 2:
+        sentences.append("The selection predicts better than all features.")
+    else:
+        sentences.append("The selection predicts as well as all features.")
+    if best.stability < _UNSTABLE:
+        sentences.append(
+            f"The folds select different features (stability {best.stability:.2f} of 1): other"
+            " lists would predict as well."
+        )
+    return " ".join(sentences)

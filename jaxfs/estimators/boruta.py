@@ -1,0 +1,132 @@
+"""All relevant features: those that are more important than permuted copies of the features."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.utils import check_random_state
+
+from jaxfs import _checks
+from jaxfs.estimators import _progress
+from jaxfs.estimators._arrays import PaddedData
+from jaxfs.estimators._base import Selector, estimator
+from jaxfs.estimators._wrapped import caller_labels, importances, seeded, target_kind
+
+__all__ = ["BorutaSelector"]
+
+#: Smallest number of permuted columns: the largest of fewer would be easy to exceed by chance.
+_LEAST_SHADOWS = 5
+
+
+@estimator
+class BorutaSelector(Selector):
+    """All features that are relevant, also redundant ones, by comparison with permuted features.
+
+    In each trial, a permuted copy of every feature, its shadow, is added to the data, and a model
+    or score is fitted to both. A feature has a hit if it is more important than the largest of the
+    shadows. Without relevance, a hit has at most probability ½. A binomial test over the trials
+    confirms features with many hits and rejects features with few. Rejected features leave the
+    data.
+
+    **Parameters** in addition to those of `Selector`:
+
+    - `estimator`: an estimator of this package (its `scores_` are the importances), or a model of
+      scikit-learn with `feature_importances_` or `coef_` (the mean of |coef| over classes). The
+      default is a random forest of 100 trees of depth 5 with balanced classes.
+    - `n_trials`: largest number of trials.
+    - `alpha`: level of the tests. Over the features, their false discovery rate is controlled
+      (Benjamini–Hochberg), and over the trials, the level is divided by the number of trials.
+    - `percentile`: importances are compared with this percentile of the shadows instead of their
+      largest. Lower values confirm more features.
+    - `random_state`: seed of the permutations, and of the estimator if its seed is `None`.
+
+    With `n_features_to_select="auto"`, the confirmed features are selected, and `fit` raises
+    `ValueError` if there are none. A number selects the features with the most hits.
+
+    **Attributes** in addition to those of `Selector`: `scores_`, the share of trials with a hit;
+    `confirmed_ (d,)` and `tentative_ (d,)`, masks of the features that the tests confirmed and did
+    not decide; `shadow_importances_ (trials,)`, the importance to exceed in each trial.
+
+    The test is about the given samples: it does not control the error over repeated data. If no
+    feature is relevant, the best feature exceeds the best shadow of most trials in up to half of
+    all data sets, and is then confirmed. `jaxfs.inference` has tests with error control.
+
+    **Reference** Kursa and Rudnicki, *Feature selection with the Boruta package*, 2010.
+
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(200, 12, n_informative=3, n_redundant=0, shuffle=False,
+    ...                            class_sep=2, random_state=0)
+    >>> BorutaSelector(n_trials=30, random_state=0).fit(X, y).get_support(indices=True).tolist()
+    [0, 1, 2]
+    """
+
+    estimator: Any = dataclasses.field(default=None, kw_only=False)
+    n_trials: int = 100
+    alpha: float = 0.05
+    percentile: float = 100.0
+    random_state: Any = None
+
+    def _model(self) -> Any:
+        if self.estimator is not None:
+            return self.estimator
+        return RandomForestClassifier(max_depth=5, class_weight="balanced")
+
+    def _target_kind(self) -> str:
+        return target_kind(self._model())
+
+    def _prepare(self, data: PaddedData) -> None:
+        _checks.integer(self.n_trials, "n_trials", low=1)
+        _checks.number(self.alpha, "alpha", low=0, high=1, open_low=True, scalar=True)
+        _checks.number(self.percentile, "percentile", low=0, high=100, scalar=True)
+
+    def _answer(self, data: PaddedData) -> dict[str, Any]:
+        d, draw = data.num_features, check_random_state(self.random_state)
+        y = caller_labels(self, data)
+        hits, confirmed, active = np.zeros(d, np.int64), np.zeros(d, bool), np.ones(d, bool)
+        trials, limits = np.zeros(d, np.int64), []
+        permute = np.random.default_rng(draw.randint(2**31 - 1)).permuted
+        with _progress.bar("trials", self.n_trials, show=self.verbose) as done:
+            for trial in range(1, self.n_trials + 1):
+                real = data.values[:, active]
+                copies = -(-_LEAST_SHADOWS // real.shape[1])
+                shadows = permute(np.tile(real, copies), axis=0)
+                model = seeded(clone(self._model()), draw).fit(np.hstack([real, shadows]), y)
+                found = importances(model)
+                limits.append(np.percentile(found[real.shape[1] :], self.percentile))
+                hits[active] += found[: real.shape[1]] > limits[-1]
+                trials[active] += 1
+                accepted, rejected = _decided(hits[active], trial, self.alpha)
+                confirmed[active] |= accepted
+                active[active] = ~rejected | confirmed[active]
+                done(1)
+                if np.array_equal(confirmed, active):
+                    break
+        wanted = self._wanted(d)
+        if wanted is None and not confirmed.any():
+            raise ValueError(f"BorutaSelector confirmed none of {d} features in {trial} trials")
+        scores = (hits / trials).astype(data.values.dtype)
+        return {
+            "scores_": scores,
+            "order": np.lexsort((-scores, ~confirmed)),
+            "number": wanted or int(confirmed.sum()),
+            "confirmed_": confirmed,
+            "tentative_": active & ~confirmed,
+            "shadow_importances_": np.array(limits),
+        }
+
+
+def _decided(hits: np.ndarray, trial: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return which features have significantly many and significantly few hits in `trial` trials.
+
+    The p-value must pass two corrections: for the number of features, by the false discovery rate,
+    and for the number of trials after which it is tested, by Bonferroni.
+    """
+    from scipy.stats import binom, false_discovery_control
+
+    def significant(p: np.ndarray) -> np.ndarray:
+        return (false_discovery_control(p) <= alpha) & (p <= alpha / trial)
+
+    many, few = binom.sf(hits - 1, trial, 0.5), binom.cdf(hits, trial, 0.5)
+    return significant(many), significant(few)
