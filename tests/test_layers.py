@@ -23,6 +23,7 @@ ROOMS = (
     "_types",
     "_numerics",
     "cache",
+    "interop",
     "linalg",
     "kernels",
     "graphs",
@@ -36,17 +37,17 @@ ROOMS = (
     "methods.gaussian",
     "methods.ssfs",
     "methods.dirichlet",
+    "inference",
     "streaming",
     "distributed",
     "estimators",
     "plot",
     "cli.tables",
-    "cli.report",
     "cli",
 )
 
 #: Packages of the extras, and the files that may import them as they are imported.
-OPTIONAL = {"jinja2", "matplotlib", "pandas", "polars", "rich", "typer", "xgboost"}
+OPTIONAL = {"jinja2", "matplotlib", "pandas", "polars", "rich", "torch", "typer", "xgboost"}
 MAY_NEED_OPTIONAL = {"cli._options", "cli._commands"}
 
 

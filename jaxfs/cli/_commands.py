@@ -72,7 +72,7 @@ def select(
 
     jaxfs select cells.csv --target type --method manifest -k 20 --plot scores.png
     """
-    from jaxfs.cli import _answer, _output, _pictures
+    from jaxfs.cli import _answer, _output, _report
     from jaxfs.cli._request import Request, check_request, parse_number
 
     verbose = not quiet and sys.stderr.isatty()
@@ -91,22 +91,21 @@ def select(
         source=table,
     )
     if plot is not None or report is not None:
-        _pictures.require_packages(page=report is not None)
+        _report.require_packages(page=report is not None)
     data = _read(context)
     _print_notes(data.notes, quiet)
     use_cache()
     number = resamples if resamples is not None else 10 if report is not None else 0
     answer = _answer.choose(data, request, number)
     _print_notes(answer.notes, quiet)
-    with _output.staged(force=force) as temporary:
+    with _output.write_atomically(force=force) as temporary:
         if out is not None:
             _output.write_selected(temporary(out), data, answer.order, raw=raw)
         if plot is not None:
-            _pictures.write_plot(temporary(plot), data, answer)
+            _report.write_plot(temporary(plot), data, answer)
         if report is not None:
             command = command_line(context)
-            page = _pictures.report(data, answer, request, str(table), command)
-            temporary(report).write_text(page, encoding="utf-8", newline="\n")
+            _report.write_report(temporary(report), data, answer, request, str(table), command)
     if json:
         found = _output.selection_json(data, answer)
         _output.print_json(found | {"table": str(table), "seed": seed})
@@ -206,16 +205,16 @@ def demo(
     seed: _options.Seed = 0,
 ) -> None:
     """Rank and draw the pixels that distinguish a handwritten 4 from a 9."""
-    from jaxfs.cli import _answer, _demo, _output, _pictures
+    from jaxfs.cli import _answer, _demo, _output, _report
     from jaxfs.cli._request import Request
 
     pictures, tables = _output.PICTURES, _output.TABLES
     _output.check_outputs(("--out", out, pictures), ("--data", data, tables), force=force)
-    _pictures.require_packages(page=False)
+    _report.require_packages(page=False)
     use_cache()
     digits = _demo.digits()
     answer = _answer.choose(digits, Request("manifest", _demo.NUMBER, seed))
-    with _output.staged(force=force) as temporary:
+    with _output.write_atomically(force=force) as temporary:
         _demo.draw_digits(temporary(out), digits, answer)
         if data is not None:
             _output.write_selected(temporary(data), digits, range(len(digits.names)))

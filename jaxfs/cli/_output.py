@@ -195,10 +195,10 @@ def _check_absent(path: Path, force: bool) -> None:
 
 
 @contextlib.contextmanager
-def staged(*, force: bool) -> Iterator[Callable[[Path], Path]]:
+def write_atomically(*, force: bool) -> Iterator[Callable[[Path], Path]]:
     """Write several files atomically: either all files or none.
 
-        with staged(force=False) as temporary:
+        with write_atomically(force=False) as temporary:
             temporary(path).write_text(…)
 
     The context manager yields a function that returns a temporary path in the same folder for a

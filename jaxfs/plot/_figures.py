@@ -3,6 +3,7 @@
 These functions do not change any setting of Matplotlib and do not show figures.
 """
 
+import bisect
 import collections
 import functools
 import importlib
@@ -58,19 +59,20 @@ def matplotlib(module: str = "") -> Any:
 
 def axes(ax: Any, height: float) -> "Axes":
     """Return the caller's Axes, or new Axes in the caller's empty figure or in a new figure."""
-    Axes = matplotlib("axes").Axes
-    if isinstance(ax, Axes):
-        return ax
-    if ax is None or _is_figure(ax):
+    if ax is None or isinstance(ax, matplotlib("figure").Figure):
         return panels(ax, 1, 1, height)[0, 0]
-    raise _checks.fail("ax", "Matplotlib Axes or a Figure", type(ax).__name__)
+    if not isinstance(ax, matplotlib("axes").Axes):
+        raise _checks.fail("ax", "Matplotlib Axes or a Figure", type(ax).__name__)
+    return ax
 
 
 def panels(ax: Any, rows: int, columns: int, height: float) -> np.ndarray:
     """Return an array `(rows, columns)` of Axes: the caller's, or new Axes as in `axes`."""
     if ax is None:
         ax = matplotlib("pyplot").figure(layout="constrained")
-    if _is_figure(ax):
+    if isinstance(ax, matplotlib("figure").Figure):
+        if ax.axes:
+            raise _checks.fail("ax", "Axes, or a Figure without any", f"a Figure of {len(ax.axes)}")
         ax.set_size_inches(WIDTH, height)
         return ax.subplots(rows, columns, squeeze=False)
     found = np.asarray(ax, dtype=object)
@@ -79,15 +81,6 @@ def panels(ax: Any, rows: int, columns: int, height: float) -> np.ndarray:
     for panel in found.flat:
         axes(panel, height)
     return found
-
-
-def _is_figure(ax: Any) -> bool:
-    """Return whether `ax` is an empty figure; a figure with Axes raises `ValueError`."""
-    if not isinstance(ax, matplotlib("figure").Figure):
-        return False
-    if ax.axes:
-        raise _checks.fail("ax", "Axes, or a Figure without any", f"a Figure of {len(ax.axes)}")
-    return True
 
 
 def numbers(values: ArrayLike, name: str, *, ndim: int, nan: bool = False) -> np.ndarray:
@@ -127,22 +120,13 @@ def features(order: ArrayLike, name: str, num_features: int) -> np.ndarray:
 
 def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "AxesImage":
     """Draw an image of numbers, with colours from `low` or symmetric about zero; NaN is white."""
-    high = float(np.nanmax(grid))
+    colours, high = SEQUENTIAL, float(np.nanmax(grid))
     if signed:
-        high = float(np.nanmax(np.abs(grid))) or 1.0
+        colours, high = DIVERGING, float(np.nanmax(np.abs(grid))) or 1.0
         low = -high
-    colours = DIVERGING if signed else SEQUENTIAL
-    return ax.imshow(
-        np.ma.masked_invalid(grid),
-        cmap=colours,
-        vmin=low,
-        vmax=high,
-        interpolation="nearest",
-        interpolation_stage="data",  # downsample large matrices before colouring them
-    )
-
-
-# ---- Names --------------------------------------------------------------------------------------
+    # Large matrices are downsampled before they are coloured.
+    style: dict[str, Any] = {"interpolation": "nearest", "interpolation_stage": "data"}
+    return ax.imshow(np.ma.masked_invalid(grid), cmap=colours, vmin=low, vmax=high, **style)
 
 
 def names(
@@ -158,7 +142,7 @@ def names(
     if isinstance(given, str) or len(given) != total:
         got = repr(given) if isinstance(given, str) else f"{len(given)}"
         raise _checks.fail("names", f"{total}, one per {what}", got)
-    full = {int(i): _printable(str(given[i])) or f"{what} {i}" for i in shown}
+    full = {int(i): printable(str(given[i])) or f"{what} {i}" for i in shown}
     short = {i: shorten(name, limit) for i, name in full.items()}
     often = collections.Counter(short.values())
     for i, text in short.items():
@@ -167,38 +151,24 @@ def names(
     return list(short.values())
 
 
-def label(text: object, limit: int) -> str:
-    """Return a printable, short label for one name."""
-    return shorten(_printable(str(text)), limit)
-
-
 def shorten(text: str, limit: int) -> str:
     """Shorten a text to `limit` columns; omit its middle, because both ends distinguish names.
 
     >>> shorten("worst fractal dimension of all", 16)
     'worst fr… of all'
     """
-    if sum(map(_columns, text)) <= limit:
+    # Ideographs are two columns wide, combining accents have no width.
+    wide = [unicodedata.east_asian_width(c) in "WF" for c in text]
+    widths = [0 if unicodedata.combining(c) else 1 + w for c, w in zip(text, wide, strict=True)]
+    if sum(widths) <= limit:
         return text
-    half = (max(limit, 3) - 1) // 2
-    start, end = _fitting(text, max(limit, 3) - 1 - half), _fitting(text[::-1], half)
-    return start + "…" + end[::-1]
+    half, more = divmod(max(limit, 3) - 1, 2)
+    start = bisect.bisect(list(itertools.accumulate(widths)), half + more)
+    end = bisect.bisect(list(itertools.accumulate(widths[::-1])), half)
+    return text[:start] + "…" + text[len(text) - end :]
 
 
-def _columns(character: str) -> int:
-    """Return the width in columns: 2 for ideographs, 0 for combining accents, otherwise 1."""
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _fitting(text: str, limit: int) -> str:
-    """Return the longest prefix of at most `limit` columns."""
-    reached = itertools.accumulate(map(_columns, text))
-    return text[: sum(1 for total in reached if total <= limit)]
-
-
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return one line without control characters; □ replaces characters missing in the font.
 
     One □ replaces a run of missing characters. For missing characters, Matplotlib itself would draw
@@ -207,16 +177,12 @@ def _printable(text: str) -> str:
     """
     text = " ".join(unicodedata.normalize("NFC", text).split())
     kept = [c for c in text if unicodedata.category(c)[0] != "C"]
-    files = _font_files()
+    # The files of the fonts that Matplotlib currently uses, in order.
+    manager = matplotlib("font_manager")
+    families = [manager.FontProperties(family=[f]) for f in manager.FontProperties().get_family()]
+    files = tuple(str(manager.findfont(family)) for family in families)
     drawn = "".join(c if c.isascii() or _drawable(c, files) else _MISSING for c in kept)
     return re.sub(f"{_MISSING}+", _MISSING, drawn)
-
-
-def _font_files() -> tuple[str, ...]:
-    """Return the files of the fonts that Matplotlib currently uses, in order."""
-    manager = matplotlib("font_manager")
-    families = manager.FontProperties().get_family()
-    return tuple(str(manager.findfont(manager.FontProperties(family=[f]))) for f in families)
 
 
 @functools.lru_cache(maxsize=4096)

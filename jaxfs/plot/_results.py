@@ -103,22 +103,18 @@ def _scatter(ax: "Axes", points: np.ndarray, labels: ArrayLike | None) -> None:
         expected = f"of shape ({len(points)},), one per sample"
         raise _checks.fail("labels", expected, f"shape {found.shape}")
     classes, codes = np.unique(found, return_inverse=True)
-    handles = [
-        ax.scatter(
-            *points[codes == c].T,
-            color=_figures.COLOURS[c % len(_figures.COLOURS)],
-            marker=_figures.MARKERS[c % len(_figures.MARKERS)],
-            **style,
-        )
-        for c in range(classes.size)
-    ]
+    handles = []
+    for c in range(classes.size):
+        colour, marker = (kinds[c % len(kinds)] for kinds in (_figures.COLOURS, _figures.MARKERS))
+        handles.append(ax.scatter(*points[codes == c].T, color=colour, marker=marker, **style))
     if classes.size <= 10:
         _legend(ax, handles, classes.tolist())
 
 
 def _legend(ax: "Axes", handles: list[Any], texts: Sequence[Any]) -> None:
     """Add a legend of literal names; Matplotlib by default omits names that begin with `_`."""
-    legend = ax.legend(handles, [_figures.label(t, 20) for t in texts], fontsize="small")
+    labels = [_figures.shorten(_figures.printable(str(text)), 20) for text in texts]
+    legend = ax.legend(handles, labels, fontsize="small")
     for text in legend.get_texts():
         text.set(**_figures.LITERAL)
 

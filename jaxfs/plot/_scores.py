@@ -58,14 +58,11 @@ def score_bars(
     place = _figures.by_falling(values) if order is None else _figures.features(order, "order", d)
     shown = place[:num_shown]
     labels = _figures.names(names, shown, d, limit=_NAME, what="feature")
-    chosen = np.ones(d, bool)
+    chosen = np.full(d, selected is None)
     if selected is not None:
-        chosen[:] = False
         chosen[_figures.features(selected, "selected", d)] = True
-    ax = _listing(labels, ax)
     colours = [_figures.COLOURS[0] if chosen[i] else _figures.GREY for i in shown]
-    ax.barh(np.arange(shown.size), values[shown], height=0.75, color=colours)
-    ax.axvline(0, color="black", linewidth=0.8)
+    ax = _bars(labels, values[shown], colours, ax)
     ax.set_xlabel(_counted(label, shown.size, d))
     return ax
 
@@ -237,9 +234,6 @@ def eigenvectors(
     return axes
 
 
-# ---- Parts --------------------------------------------------------------------------------------
-
-
 def _listing(labels: list[str], ax: "Axes | Figure | None") -> "Axes":
     """Return Axes with one line per name, from top to bottom."""
     ax = _figures.axes(ax, 0.8 + _LINE * max(len(labels), 3))
@@ -251,6 +245,14 @@ def _listing(labels: list[str], ax: "Axes | Figure | None") -> "Axes":
     return ax
 
 
+def _bars(labels: list[str], lengths: np.ndarray, colours: list[str], ax: Any) -> "Axes":
+    """Draw one bar per name, from top to bottom."""
+    ax = _listing(labels, ax)
+    ax.barh(np.arange(len(labels)), lengths, height=0.75, color=colours)
+    ax.axvline(0, color="black", linewidth=0.8)
+    return ax
+
+
 def _counted(label: str, shown: int, total: int) -> str:
     return label if shown == total else f"{label} ({shown} of {total})"
 
@@ -259,10 +261,7 @@ def _entries(ax, vector: np.ndarray, names, num_shown: int, *, limit: int) -> No
     """Draw bars for the entries of a vector that are largest in magnitude."""
     largest = _figures.by_falling(np.abs(vector))[:num_shown]
     labels = _figures.names(names, largest, vector.size, limit=max(limit, 5), what="feature")
-    _listing(labels, ax)
-    colours = [_figures.COLOURS[int(vector[i] < 0)] for i in largest]
-    ax.barh(np.arange(largest.size), vector[largest], height=0.75, color=colours)
-    ax.axvline(0, color="black", linewidth=0.8)
+    _bars(labels, vector[largest], [_figures.COLOURS[int(vector[i] < 0)] for i in largest], ax)
     ax.tick_params(labelsize="small")
     ax.set_xticks([0])
 

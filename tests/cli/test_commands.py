@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from jaxfs import cli
-from jaxfs.cli import _answer, _compare, _options, _output, _pictures, _request
+from jaxfs.cli import _answer, _compare, _options, _output, _report, _request
 from jaxfs.cli._commands import app
 from jaxfs.cli.tables._columns import Refusal
 from jaxfs.cli.tables._table import Table, read_table
@@ -399,7 +399,7 @@ def test_a_full_disk_error_names_the_file(tmp_path):
     try:
         with (
             pytest.raises(Refusal, match=r"o\.csv' cannot be written: File too large"),
-            _output.staged(force=False) as temporary,
+            _output.write_atomically(force=False) as temporary,
         ):
             temporary(final).write_text("x" * 1000)
     finally:
@@ -460,10 +460,10 @@ def test_staged_files_appear_whole_or_not_at_all(tmp_path):
     old.write_text("old")
     interrupt = mock.Mock(side_effect=KeyboardInterrupt)
     for force, fate, error in ((True, interrupt, KeyboardInterrupt), (False, str, Refusal)):
-        with pytest.raises(error), _output.staged(force=force) as temporary:
+        with pytest.raises(error), _output.write_atomically(force=force) as temporary:
             fate(temporary(old).write_text("half"))
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
-    with _output.staged(force=True) as temporary:
+    with _output.write_atomically(force=True) as temporary:
         temporary(old).write_text("new")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["new"]
     plain = tmp_path / "plain.txt"
@@ -500,7 +500,7 @@ def test_options_are_read_as_python_writes_them():
 
 
 def test_answers_can_be_drawn_and_printed_anywhere(capsys):
-    drawn = _pictures.finite(np.array([1e306, np.inf, 2.0, -np.inf]))
+    drawn = _report.finite(np.array([1e306, np.inf, 2.0, -np.inf]))
     assert drawn.tolist() == [1e300, 1e300, 2, 2]
     _output.print_json({"größe": "\ud800"})
     printed = capsys.readouterr().out

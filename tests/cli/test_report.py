@@ -1,5 +1,6 @@
 """The report is one file that any browser can open, with any names in it."""
 
+import base64
 import functools
 import os
 import re
@@ -14,9 +15,9 @@ import pytest
 from PIL import Image
 
 from jaxfs import Stability, plot
+from jaxfs.cli import _report
 from jaxfs.cli._answer import Answer
 from jaxfs.cli._request import Request
-from jaxfs.cli.report import _page
 from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import ManiFeSt, Method
 
@@ -67,7 +68,7 @@ NAME = "".join(HOSTILE)
 
 
 def render(content, **changes):
-    return _page.template().render(content | changes)
+    return _report.template().render(content | changes)
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +80,8 @@ def report():
     stable = Stability(ranks / d, ranks, jnp.zeros(d), *whole, jnp.zeros((2, 3), jnp.int32))
     gaps = np.arange(1234 * d).reshape(1234, d) < 7
     method = Method(NAME, ManiFeSt, True, "classes", NAME)
-    options = {"title": NAME, "alt": NAME}
-    pixels = functools.partial(plot.pixel_map, label=None)
+    bars = functools.partial(plot.score_bars, scores, HOSTILE)
+    pixels = functools.partial(plot.pixel_map, scores, (2, 3), label=None)
     return {
         "source": NAME,
         "table": Table([*HOSTILE], np.ones((1234, d)), target_name=NAME, notes=(NAME,), gaps=gaps),
@@ -89,12 +90,9 @@ def report():
             {NAME: 1000, "b": 234}, stable,
         ),
         "request": Request(NAME, seed=3),
-        "pictures": [
-            _page.picture(plot.score_bars, scores, HOSTILE, **options),
-            _page.picture(pixels, scores, (2, 3), **options),
-        ],
+        "pictures": [_report.picture(draw, NAME, NAME) for draw in (bars, pixels)],
         "command": NAME,
-        "versions": _page.versions() | {NAME: NAME},
+        "versions": _report.versions() | {NAME: NAME},
     }  # fmt: skip
 
 
@@ -147,14 +145,15 @@ def test_equal_runs_write_equal_bytes_and_large_drawings_are_pixels(report, monk
     assert render(report) == render(report)
 
     def drawn():
-        return _page.picture(plot.score_bars, [1.0, 2.0], title="t", alt="a")
+        return _report.picture(functools.partial(plot.score_bars, [1.0, 2.0]), "t", "a")
 
     first = drawn()
     assert first == drawn()
-    assert first.media_type == "image/svg+xml"
-    monkeypatch.setattr(_page, "LARGEST_SVG", 0)
-    assert drawn().content.startswith(b"\x89PNG")
-    assert drawn().media_type == "image/png"
+    assert first.url.startswith("data:image/svg+xml;base64,")
+    monkeypatch.setattr(_report, "LARGEST_SVG", 0)
+    kind, _, content = drawn().url.partition(",")
+    assert kind == "data:image/png;base64"
+    assert base64.b64decode(content).startswith(b"\x89PNG")
 
 
 # ---- In a browser -------------------------------------------------------------------------------

@@ -231,7 +231,7 @@ def test_matplotlib_is_imported_on_demand_and_named_when_absent():
         import jaxfs
         assert "jaxfs.plot" not in sys.modules
         from jaxfs import plot
-        from jaxfs.cli.report import _page
+        from jaxfs.cli import _report
         assert "matplotlib" not in sys.modules
         sys.modules["matplotlib"] = None
         try:

@@ -15,7 +15,14 @@ import numpy as np
 
 from jaxfs.cli.tables import _matlab
 from jaxfs.cli.tables._allowance import COPIES, Allowance
-from jaxfs.cli.tables._columns import EXACT, Columns, TableError, numbered, quote, valid
+from jaxfs.cli.tables._columns import (
+    EXACT,
+    Columns,
+    TableError,
+    default_names,
+    quote,
+    refuse_damaged,
+)
 
 #: The column name that pandas writes to Parquet for an unnamed index.
 _INDEX = re.compile(r"__index_level_\d+__")
@@ -42,7 +49,7 @@ def read_parquet(path: Path, allowed: Allowance) -> Columns:
     """Return the columns of a Parquet file."""
     import polars as pl
 
-    with valid("Parquet file"), _without_stderr():
+    with refuse_damaged("Parquet file"), _without_stderr():
         lazy = pl.scan_parquet(path, glob=False)
         cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
         allowed.check(8 * cells, COPIES)
@@ -52,12 +59,11 @@ def read_parquet(path: Path, allowed: Allowance) -> Columns:
         frame = frame.drop(index)
         arrays = []
         for series in frame:
-            if not series.dtype.is_numeric() and series.dtype != pl.Boolean:
-                arrays.append(_words(series.to_list()))
-            elif series.dtype.is_integer() and not series.null_count():
-                arrays.append(series.to_numpy())
+            if series.dtype.is_numeric() or series.dtype == pl.Boolean:
+                whole = series.dtype.is_integer() and not series.null_count()
+                arrays.append((series if whole else series.cast(pl.Float64)).to_numpy())
             else:
-                arrays.append(series.cast(pl.Float64).to_numpy())
+                arrays.append(_words(series.to_list()))
     found = _from_arrays(frame.columns, arrays, allowed)
     if index:
         found.rows = rows
@@ -72,7 +78,7 @@ def read_npz(path: Path, allowed: Allowance) -> Columns:
     """
     # NumPy does not close a file that is not an archive, so the file is opened and closed here.
     with (
-        valid(".npz of plain arrays"),
+        refuse_damaged(".npz of plain arrays"),
         path.open("rb") as stream,
         np.load(stream, allow_pickle=False) as file,
     ):
@@ -86,13 +92,13 @@ def read_npz(path: Path, allowed: Allowance) -> Columns:
 
 def read_mat(path: Path, allowed: Allowance) -> Columns:
     """Return the columns of a MATLAB file up to version 7.2, by the same rules as `read_npz`."""
-    with valid("MATLAB file"):
-        if _matlab.is_level_5(path):
-            arrays = _matlab.read_level_5(path, allowed)
-        else:
+    with refuse_damaged("MATLAB file"), path.open("rb") as stream:
+        if b"\0" in stream.read(4):  # a file of level 4
             from scipy.io import loadmat
 
             arrays = {k: _dense(a, allowed) for k, a in loadmat(path).items() if k[:2] != "__"}
+        else:
+            arrays = _matlab.read_level_5(path, allowed)
     return _from_named(arrays, allowed)
 
 
@@ -101,7 +107,7 @@ def read_h5ad(path: Path, allowed: Allowance) -> Columns:
     import anndata
     import h5py  # type: ignore[import-not-found, unused-ignore]
 
-    with valid(".h5ad file"):
+    with refuse_damaged(".h5ad file"):
         with h5py.File(path) as file:
             sizes: list[int] = []
             file.visititems(lambda _, item: sizes.append(getattr(item, "nbytes", 0)))
@@ -115,8 +121,8 @@ def read_h5ad(path: Path, allowed: Allowance) -> Columns:
         for array, column in ((np.asarray(column), column) for _, column in data.obs.items())
     ]
     names = [*map(str, data.var_names), *map(str, data.obs.columns)]
-    found = _from_arrays(names, [*x.T, *extra], allowed, num_candidates=x.shape[1])
-    found.rows = [str(name) for name in data.obs_names]
+    found = _from_arrays(names, [*x.T, *extra], allowed)
+    found.num_candidates, found.rows = x.shape[1], list(map(str, data.obs_names))
     return found
 
 
@@ -155,31 +161,24 @@ def _from_named(arrays: dict[str, np.ndarray], allowed: Allowance) -> Columns:
             names = [str(word).strip() for word in array.ravel()]
         elif array.size == n and array.dtype.kind in "fiubU":
             extra[name] = array.ravel()
-    columns = [*x.T, *extra.values()]
-    found = _from_arrays([*(names or numbered(d)), *extra], columns, allowed, num_candidates=d)
-    found.named = names is not None
+    all_names = [*(names or default_names(d)), *extra]
+    found = _from_arrays(all_names, [*x.T, *extra.values()], allowed)
+    found.num_candidates, found.named = d, names is not None
     return found
 
 
-def _from_arrays(
-    names: list[str],
-    arrays: list[np.ndarray],
-    allowed: Allowance,
-    num_candidates: int | None = None,
-) -> Columns:
+def _from_arrays(names: list[str], arrays: list[np.ndarray], allowed: Allowance) -> Columns:
     """Return the columns from arrays: real numbers as float64, other types as strings."""
     if not arrays or not len(arrays[0]):
         raise TableError("the table is empty")
     allowed.check_matrix(len(arrays[0]), len(arrays))
-    found = Columns(names, [], len(names) if num_candidates is None else num_candidates)
+    found = Columns(names, [], len(names))
     for j, array in enumerate(arrays):
         if array.dtype.kind not in "fiub":
             found.arrays.append(_words(array))
             continue
-        values = array.astype(np.float64, copy=False)
-        found.arrays.append(values)
-        if array.dtype.kind in "iu":
-            large = np.abs(values) >= EXACT
-            if any(int(a) != int(b) for a, b in zip(array[large], values[large], strict=True)):
-                found.inexact.append(j)
+        found.arrays.append(values := array.astype(np.float64, copy=False))
+        large = (np.abs(values) >= EXACT) & (array.dtype.kind in "iu")
+        if any(int(a) != int(b) for a, b in zip(array[large], values[large], strict=True)):
+            found.inexact.append(j)
     return found

@@ -66,7 +66,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def numbered(count: int) -> list[str]:
+def default_names(count: int) -> list[str]:
     """Return names for `count` columns without names: `column_1`, `column_2`, …."""
     return [f"column_{j + 1}" for j in range(count)]
 
@@ -86,7 +86,7 @@ def is_word(cell: str) -> bool:
 
 
 @contextlib.contextmanager
-def valid(kind: str) -> Iterator[None]:
+def refuse_damaged(kind: str) -> Iterator[None]:
     """Convert errors of a library for damaged files into `TableError`; hide its warnings."""
     with warnings.catch_warnings(action="ignore"):
         try:

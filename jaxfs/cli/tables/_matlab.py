@@ -31,12 +31,6 @@ _HEADER = 128
 _Elements = Iterator[tuple[int, memoryview]]
 
 
-def is_level_5(path: Path) -> bool:
-    """Return whether a file has level 5. Files of level 4 have a zero in their first four bytes."""
-    with path.open("rb") as stream:
-        return b"\0" not in stream.read(4)
-
-
 def read_level_5(path: Path, allowed: Allowance) -> dict[str, np.ndarray]:
     """Return the arrays of a file by name. A damaged file can raise any exception."""
     allowed.check(allowed.stored)
@@ -46,9 +40,7 @@ def read_level_5(path: Path, allowed: Allowance) -> dict[str, np.ndarray]:
         raise ValueError("the byte-order indicator is missing")
     if data[124:126] == struct.pack(f"{order}H", 0x200):
         raise TableError("the file is MATLAB 7.3: save it again with '-v7'")
-    reader = _Reader(order, allowed)
-    found: dict[str, np.ndarray] = {}
-    size = 0
+    reader, found, size = _Reader(order, allowed), {}, 0
     for kind, body in reader.elements(memoryview(data)[_HEADER:]):
         if kind == _COMPRESSED:
             inflated = allowed.gather(_inflated(body), 1, before=size)
@@ -63,12 +55,11 @@ def read_level_5(path: Path, allowed: Allowance) -> dict[str, np.ndarray]:
 
 def _inflated(body: memoryview) -> Iterator[bytes]:
     engine, rest = zlib.decompressobj(), bytes(body)
-    while not engine.eof:
-        part = engine.decompress(rest, PART)
-        rest = engine.unconsumed_tail
-        if not part and not rest and not engine.eof:
-            raise EOFError("compressed data are truncated")
+    while part := engine.decompress(rest, PART):
         yield part
+        rest = engine.unconsumed_tail
+    if not engine.eof:
+        raise EOFError("compressed data are truncated")
 
 
 class _Reader:
@@ -86,11 +77,9 @@ class _Reader:
                 raise EOFError("an element is truncated")
             kind, length = struct.unpack_from(f"{self._order}II", data, at)
             start = at + 8
+            at = start + length + (0 if kind == _COMPRESSED else -length % 8)
             if kind >> 16:  # content of up to four bytes is part of the tag
-                kind, length, start = kind & 0xFFFF, kind >> 16, at + 4
-                at += 8
-            else:
-                at = start + length + (0 if kind == _COMPRESSED else -length % 8)
+                kind, length, start, at = kind & 0xFFFF, kind >> 16, start - 4, start
             if start + length > min(at, len(data)):
                 raise EOFError("an element is truncated")
             yield kind, data[start : start + length]
@@ -114,9 +103,8 @@ class _Reader:
             return name, self._words(*next(parts), shape)
         if kind == _SPARSE:
             return name, self._sparse(parts, shape, flags)
-        if not _FIRST_NUMBER <= kind <= _LAST_NUMBER:
-            return name, None
-        return name, self._numbers(*next(parts)).reshape(shape, order="F")
+        is_number = _FIRST_NUMBER <= kind <= _LAST_NUMBER
+        return name, self._numbers(*next(parts)).reshape(shape, order="F") if is_number else None
 
     def _numbers(self, kind: int, data: memoryview) -> np.ndarray:
         if kind not in _NUMBER_TYPES:
@@ -137,10 +125,9 @@ class _Reader:
         found = [self.matrix(body)[1] for _, body in parts]
         if len(found) != math.prod(shape):
             raise ValueError(f"{len(found)} cells for a shape of {shape}")
-        if not all(a is not None and a.dtype.kind == "U" and a.size <= 1 for a in found):
-            return None
-        words = ["".join(a.tolist()) for a in found if a is not None]
-        return np.array(words, dtype=str).reshape(shape, order="F")
+        words = ["".join(a) for a in found if a is not None and a.dtype.kind == "U" and a.size <= 1]
+        everything = len(words) == len(found)
+        return np.array(words, dtype=str).reshape(shape, order="F") if everything else None
 
     def _sparse(self, parts: _Elements, shape: tuple[int, ...], flags: int) -> np.ndarray:
         n, d = shape

@@ -313,10 +313,10 @@ def _check_informative(table: Table) -> None:
 def _note_identifiers(values: np.ndarray, names: Sequence[str]) -> list[str]:
     """Return a note on features that look like row identifiers; they can reveal the target."""
     found = []
-    for name, column in zip(names, values.T, strict=True):
-        if (column != np.round(column)).any():  # fractions or missing values
-            continue
-        rising = len(column) >= _RISING and (np.diff(column) > 0).all()
-        if rising or (_IDENTIFIER.search(name) and len(np.unique(column)) == len(column) > 2):
-            found.append(quote(name))
+    whole = (values == np.round(values)).all(axis=0)  # neither fractions nor missing values
+    for j in np.flatnonzero(whole).tolist():
+        column, n = values[:, j], len(values)
+        rising = n >= _RISING and (np.diff(column) > 0).all()
+        if rising or (_IDENTIFIER.search(names[j]) and len(np.unique(column)) == n > 2):
+            found.append(quote(names[j]))
     return [f"possible row identifiers: {listed(found)}; --drop leaves them out"] if found else []

@@ -86,7 +86,7 @@ def read_text(
         raise TableError("the table holds names but no row of values")
     if not named and header == "auto":
         notes.append("no row of names was found: the first row is read as values")
-    names = first if named else _columns.numbered(len(first))
+    names = first if named else _columns.default_names(len(first))
     columns = Columns(names, [], len(names), named, notes=notes)
     _set_arrays(cells, columns, mark, decimal)
     if ragged and not ends_empty:  # row names written by R are words or row numbers
@@ -142,18 +142,20 @@ def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, 
     """
     import polars as pl
 
+    lines = text.split("\n")
     if mark == " ":
-        text = re.sub(r"(?m)^ +| +$|(?<= ) +", "", text)
-    m = re.escape(mark)
-    text = re.sub(rf"(?m)^[ {m}]*(?:\n|\Z)", "", text)
+        lines = [re.sub(" +", " ", line.strip(" ")) for line in lines]
+    bare = text = "\n".join(line for line in lines if line.strip(f" {mark}"))
     if not text:
         raise TableError("the file is empty")
-    quoted = re.compile(rf'(?<![^{m}\n]) *("[^"]*(?:""[^"]*)*") *(?![^{m}\n])')
-    text = quoted.sub(r"\1", text)
-    bare = quoted.sub("", text).removesuffix("\n")
-    if '"' in bare:
-        record = bare[: bare.index('"')].count("\n") + 1
-        raise TableError(f"record {record}: malformed quoting")
+    if '"' in text:
+        m = re.escape(mark)
+        quoted = re.compile(rf'(?<![^{m}\n]) *("[^"]*(?:""[^"]*)*") *(?![^{m}\n])')
+        text = quoted.sub(r"\1", text)
+        bare = quoted.sub("", text)
+        if '"' in bare:
+            record = bare[: bare.index('"')].count("\n") + 1
+            raise TableError(f"record {record}: malformed quoting")
     counts = [line.count(mark) + 1 for line in bare.split("\n")]
     width, ragged = counts[0], ""
     if wrong := [i for i, count in enumerate(counts) if count != width]:
@@ -166,14 +168,13 @@ def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, 
             raise TableError(ragged)
         text, width = mark + text, width + 1
     allowed.check_memory(_COPIES * len(text) + _CELL * sum(counts), "the table")
-    with _columns.valid("text table"):
+    with _columns.refuse_damaged("text table"):
         frame = pl.read_csv(text.encode(), separator=mark, has_header=False, infer_schema=False)
         if frame.shape != (len(counts), width):
             raise ValueError(f"{len(counts)} records expected, {frame.height} found")
     # Join all columns into one, because polars is slow on many short columns.
-    cells = pl.concat(frame.get_columns(), rechunk=True)
-    del frame, text, bare
-    cells = cells.fill_null("")
+    del text, bare, lines
+    cells = pl.concat(frame.get_columns(), rechunk=True).fill_null("")
     return cells.str.strip_chars(), len(counts), ragged
 
 
