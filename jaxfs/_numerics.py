@@ -6,6 +6,7 @@ keep the dtype of their input and work under jit, vmap and grad.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -64,6 +65,22 @@ def computed_if(
         (needed, otherwise),
     )
     return found
+
+
+def map_chunks(f: Callable[[Any], Any], rows: Any, size: int) -> Any:
+    """`f` of every row of the arrays in `rows`, under `vmap` for at most `size` rows at a time.
+
+    All chunks have the same size: copies of the last row fill the last chunk. A smaller last chunk,
+    as `lax.map` makes with `batch_size`, would be compiled separately.
+    """
+    number = jax.tree.leaves(rows)[0].shape[0]
+    chunks = math.ceil(number / max(1, size))
+    if chunks == 1:
+        return jax.vmap(f)(rows)
+    length = math.ceil(number / chunks)
+    place = jnp.minimum(jnp.arange(chunks * length), number - 1)
+    out = lax.map(f, jax.tree.map(lambda a: at(a, place), rows), batch_size=length)
+    return jax.tree.map(lambda a: a[:number], out)
 
 
 def safe_divide(a: Array, b: Array) -> Array:

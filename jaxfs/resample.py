@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
 from jaxfs._checks import presence
-from jaxfs._numerics import matmul, nan_unless
+from jaxfs._numerics import map_chunks, matmul, nan_unless
 from jaxfs._types import ArrayLike, Scalar, Static, static_function
 
 __all__ = ["Stability", "stability", "subsample_masks"]
@@ -183,7 +183,7 @@ def stability(
     num_resamples = _checks.integer(num_resamples, "num_resamples", low=2)
     k = _checks.integer(num_features, "num_features", low=1, high=d - 1)
     _checks.number(confidence, "confidence", low=0, high=1, open_low=True, scalar=True)
-    chunk = min(_checks.integer(chunk_size, "chunk_size", low=1), num_resamples)
+    chunk = _checks.integer(chunk_size, "chunk_size", low=1)
     w = _checks.weights(weights, "weights", n, x.dtype)
     # This call is outside of `_stability`, so that the draws are compiled once for all scores.
     masks = subsample_masks(key, num_resamples, n, fraction=fraction, groups=groups, mask=w)
@@ -192,7 +192,7 @@ def stability(
 
 @functools.partial(jax.jit, static_argnames=("score", "k", "chunk"))
 def _stability(score: Static, x, y, w, masks, confidence, k: int, chunk: int) -> Stability:
-    b, d = masks.shape[0], x.shape[1]
+    d = x.shape[1]
 
     def order(mask):
         """Return the features from best to worst, and whether no score is NaN."""
@@ -203,11 +203,7 @@ def _stability(score: Static, x, y, w, masks, confidence, k: int, chunk: int) ->
         scores = lax.stop_gradient(scores)
         return jnp.argsort(-scores, stable=True).astype(jnp.int32), ~jnp.any(jnp.isnan(scores))
 
-    size = -(-b // chunk)
-    # Copies of the first resamples fill the last chunk; their results are dropped.
-    chunks = masks[jnp.arange(size * chunk) % b].reshape(size, chunk, -1)
-    best, known = lax.map(jax.vmap(order), chunks)
-    best = best.reshape(-1, d)[:b]
+    best, known = map_chunks(order, masks, chunk)
     ranks = jnp.argsort(best, axis=1).astype(x.dtype) + 1
     frequencies = jnp.mean(ranks <= k, axis=0, dtype=x.dtype)
     means, deviations = jnp.mean(ranks, axis=0), jnp.std(ranks, axis=0, ddof=1)

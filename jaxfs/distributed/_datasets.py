@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxfs import _checks
+from jaxfs._numerics import map_chunks
 from jaxfs.distributed._mesh import check_axes, placed, replicated
 
 _Result = TypeVar("_Result")
@@ -68,13 +68,7 @@ def map_datasets(
     devices = math.prod(mesh.shape[name] for name in axes)
 
     def on_device(*arrays):
-        each = arrays[0].shape[0]
-        batches = math.ceil(each / batch_size)
-        size = math.ceil(each / batches)
-        # A smaller last batch would be compiled separately.
-        arrays = tuple(_repeat_last(a, batches * size) for a in arrays)
-        out = lax.map(lambda a: score(*a), arrays, batch_size=size)
-        return jax.tree.map(lambda a: a[:each], out)
+        return map_chunks(lambda one: score(*one), arrays, batch_size)
 
     spec = P(axes)
     sharded = jax.shard_map(on_device, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)

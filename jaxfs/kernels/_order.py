@@ -7,7 +7,6 @@ without a sort, and XLA sorts integers faster than floats.
 from collections.abc import Callable
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
@@ -82,15 +81,6 @@ def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, 
         rounding = jnp.where(jnp.isinf(top), 0, 4 * eps(rank.dtype) * (1 + jnp.abs(top)))
         pool = pool & (rank >= top - rounding)
     return jnp.argmax(pool).astype(jnp.int32)
-
-
-def any_of_each(*masks: Bool[Array, "d"]) -> list[Bool[Array, ""]]:
-    """`jnp.any` of each mask, computed in one loop."""
-
-    def either(a, b):
-        return tuple(map(jnp.logical_or, a, b))
-
-    return lax.reduce(masks, (np.False_,) * len(masks), either, (0,))
 
 
 def sort_last(values: Float[Array, "*b n"]) -> Float[Array, "*b n"]:

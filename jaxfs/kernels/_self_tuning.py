@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
-from jaxfs._numerics import attained, decay, matmul, safe_sqrt, smallest
+from jaxfs._numerics import attained, decay, map_chunks, matmul, safe_sqrt, smallest
 from jaxfs._types import ArrayLike
 from jaxfs.kernels._distances import Points, distances_from, mean_point, points_about
 
@@ -109,6 +109,5 @@ def affinity_rows(x: Float[Array, "n p"], k: int, present: Bool[Array, "n"]) -> 
 
 
 def _by_rows(function, n: int) -> Array:
-    """`function` of every row index, in blocks; rows that pad the last block are dropped."""
-    size = max(1, min(n, BLOCK // n))
-    return lax.map(function, jnp.arange(n + -n % size) % n, batch_size=size)[:n]
+    """`function` of every row index, in blocks of at most `BLOCK` numbers."""
+    return map_chunks(function, jnp.arange(n), BLOCK // n)

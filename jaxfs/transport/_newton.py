@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import eps, matmul, safe_divide
+from jaxfs._numerics import eps, map_chunks, matmul, safe_divide
 
 #: Maximum number of iterations, smallest fraction of a step, and largest change of a potential.
 _ITERATIONS = 60
@@ -66,7 +66,7 @@ def transported(
         p = plan(problem, h)
         return Transported(jnp.sum(p[:k], axis=0), p[k], h)
 
-    return _in_blocks(jax.vmap(solve), block_size, problems, starts)
+    return map_chunks(lambda row: solve(*row), (problems, starts), block_size)
 
 
 @transported.defjvp
@@ -74,8 +74,8 @@ def _transported_jvp(k: int, block_size: int, primals, tangents):
     problems, _ = primals
     answer = transported(*primals, k, block_size)
     # With `checkpoint`, the backward pass does not store the plans of all blocks.
-    derivative = jax.checkpoint(jax.vmap(functools.partial(_derivative, k=k)))
-    return answer, _in_blocks(derivative, block_size, problems, answer.h, tangents[0].s)
+    derivative = jax.checkpoint(lambda row: _derivative(*row, k=k))
+    return answer, map_chunks(derivative, (problems, answer.h, tangents[0].s), block_size)
 
 
 def _derivative(problem: LevelTransport, h, ds: Float[Array, "m"], *, k: int) -> Transported:
@@ -107,21 +107,6 @@ def _derivative(problem: LevelTransport, h, ds: Float[Array, "m"], *, k: int) ->
         jnp.where(largest == 1, -(below + above), at),
         dh,
     )
-
-
-def _in_blocks(f: Callable[..., Any], size: int, *arguments: Any) -> Any:
-    """`f` applied to `size` rows at a time; rows that pad the last block are dropped."""
-    rows = jax.tree.leaves(arguments)[0].shape[0]
-    blocks = -(-rows // size)
-    if blocks <= 1:
-        return f(*arguments)
-
-    def cut(v):
-        v = jnp.pad(v, [(0, -rows % blocks)] + [(0, 0)] * (v.ndim - 1))
-        return v.reshape(blocks, -1, *v.shape[1:])
-
-    answer = lax.map(lambda block: f(*block), jax.tree.map(cut, arguments))
-    return jax.tree.map(lambda v: v.reshape(-1, *v.shape[2:])[:rows], answer)
 
 
 def plan(problem: LevelTransport, h: Float[Array, "levels"]) -> Float[Array, "levels m"]:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from jaxfs._numerics import matmul, safe_divide
+from jaxfs._numerics import map_chunks, matmul, safe_divide
 from jaxfs.kernels._order import first_places, sort_last
 
 BINNINGS = ("frequency", "width")
@@ -27,31 +27,12 @@ _CACHE, _DEVICE = 2**13, 2**20
 
 
 def map_sorting(f: Callable[[Any], Any], rows: Any, size: int) -> Any:
-    """Apply `map_features` to a function that sorts rows, with the chunk size of the platform."""
+    """Apply a function that sorts `size` entries to every row, in chunks that suit the platform."""
     return lax.platform_dependent(
         rows,
-        cpu=lambda rows: map_features(f, rows, size, _CACHE),
-        default=lambda rows: map_features(f, rows, size, _DEVICE),
+        cpu=lambda rows: map_chunks(f, rows, _CACHE // size),
+        default=lambda rows: map_chunks(f, rows, _DEVICE // size),
     )
-
-
-def map_features(f: Callable[[Any], Any], rows: Any, size: int, memory: int) -> Any:
-    """Apply `f` to every row of the arrays in `rows`, in chunks of at most `memory` entries.
-
-    `f` uses `size` entries of memory per row. `lax.map` with a `batch_size` is not used, because it
-    would compile `f` a second time for the last, smaller batch.
-    """
-    number = jax.tree.leaves(rows)[0].shape[0]
-    steps = -(-number // max(1, memory // size))
-    chunk = -(-number // steps)
-
-    def split(a):
-        missing = [(0, steps * chunk - number)] + [(0, 0)] * (a.ndim - 1)
-        # Pad with the last row: a row of zeros has ties, and ties take longer to sort.
-        return jnp.pad(a, missing, mode="edge").reshape(steps, chunk, *a.shape[1:])
-
-    parts = lax.map(jax.vmap(f), jax.tree.map(split, rows))
-    return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[:number], parts)
 
 
 def bin_codes(
@@ -102,7 +83,7 @@ def joint_counts(
     def count(row):
         return matmul(jax.nn.one_hot(row, num_codes, dtype=w.dtype, axis=-2), right)
 
-    return map_features(count, codes, codes.shape[1] * num_codes, _MEMORY)
+    return map_chunks(count, codes, _MEMORY // (codes.shape[1] * num_codes))
 
 
 def _weights_by_code(codes: Int[Array, "n"], number: int, w: Float[Array, "n"]) -> Array:
