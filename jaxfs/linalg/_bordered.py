@@ -69,9 +69,7 @@ def eigh_bordered(
         expected = f"of shapes ({n}, {n}) and ({n},) for {n} eigenvalues"
         raise _checks.fail("eigenvectors and v", expected, f"{u.shape} and {v.shape}")
     for other, name in ((u, "eigenvectors"), (v, "v")):
-        if other.dtype != w.dtype:
-            got = f"{w.dtype}, {other.dtype}"
-            raise _checks.fail(f"eigenvalues and {name}", "of one dtype", got)
+        _checks.alike(w, other, f"eigenvalues and {name}", axes=slice(0))
     return _eigh_bordered(*lax.stop_gradient((w, u, v, jnp.asarray(c, w.dtype))))
 
 

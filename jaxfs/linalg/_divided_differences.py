@@ -176,14 +176,13 @@ def _artanh(x):
     return jnp.where(near, series, 0.5 * (jnp.log(1 + x) - jnp.log(1 - x)))
 
 
-def _log_blend(x, t):
-    """g = (1 − t) log(1 + x) + t log(1 − x); e^g moves from 1 + x at t = 0 to 1 − x at t = 1."""
-    return (1 - t) * jnp.log(1 + x) + t * jnp.log(1 - x)
-
-
 def _half_way(x, t):
-    """A function of R⁻¹(a − b)R⁻ᵀ for a + b = R Rᵀ, a matrix with eigenvalues in (−1, 1)."""
-    return 0.5 * jnp.exp(_log_blend(x, t)) * _artanh(x)
+    """½ e^g artanh x with g = (1 − t) log(1 + x) + t log(1 − x), for |x| < 1.
+
+    `HALF_WAY` is this function of R⁻¹(a − b)R⁻ᵀ with a + b = R Rᵀ. The factor e^g is 1 + x at t = 0
+    and 1 − x at t = 1.
+    """
+    return 0.5 * jnp.exp((1 - t) * jnp.log(1 + x) + t * jnp.log(1 - x)) * _artanh(x)
 
 
 def _half_way_first(x, y, t):
