@@ -124,6 +124,7 @@ def from_npy(
             continue
         if isinstance(column, (str, os.PathLike)):
             column = _memory_map(column)
+        _checks.unmasked(column, name)
         columns.append(np.asarray(column))
         if columns[-1].shape != (n,):
             got = f"{columns[-1].shape}"
@@ -182,10 +183,10 @@ def from_parquet(
             for c in block.columns:
                 if block[c].null_count():
                     raise _checks.fail(f"column {c!r} of {name}", "without missing values", "some")
-            y = block[target].to_numpy()
+            y = block[target]
             if codes is not None:
-                y = np.array([codes[value] for value in block[target]], np.int64)
-            yield block.select(features).to_numpy(), y
+                y = y.replace_strict(codes, return_dtype=pl.Int64)
+            yield block.select(features).to_numpy(), y.to_numpy()
 
     return Source(read, size)
 
