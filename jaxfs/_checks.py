@@ -208,16 +208,14 @@ def number(
     if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
         raise fail(name, "a real number", repr(value))
     unmasked(value, name)
-    if is_traced(value):
-        if scalar and value.ndim:
-            raise fail(name, "a single number", f"shape {value.shape}")
-        return value
     try:
-        concrete = np.asarray(value, dtype=np.float64)
+        concrete = value if is_traced(value) else np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise fail(name, "a real number", repr(value)) from error
     if scalar and concrete.ndim:
         raise fail(name, "a single number", f"shape {concrete.shape}")
+    if is_traced(value):
+        return value
     below = concrete <= low if open_low else concrete < low
     if np.any(below | (concrete > high) | np.isnan(concrete)):
         raise fail(name, _interval(low, high, open_low), value)
@@ -349,6 +347,40 @@ def targets(y: Any, size: int) -> jax.Array:
             np.all((np.asarray(y) <= most) & (-most <= np.asarray(y)))
         )
     return array(y, "y", jnp.int32) if narrow else array(y, "y")
+
+
+def samples(x: Any) -> jax.Array:
+    """Return samples `(n, d)` of dtype float32 or float64, with n, d ≥ 1."""
+    x = real(x, "x", ndim=2)
+    if 0 in x.shape:
+        raise fail("x", "(n, d) with n ≥ 1 samples and d ≥ 1 features", f"{x.shape}")
+    return x
+
+
+def sample_weights(value: Any, x: jax.Array) -> Any:
+    """Return the weights of the samples `x`; all 1 for `None`, as a NumPy array."""
+    if value is None:
+        return np.ones(x.shape[0], x.dtype)
+    return weights(value, "weights", x.shape[0], x.dtype)
+
+
+def labelled_samples(x: Any, y: Any, num_classes: Any, weights: Any) -> tuple[Any, Any, Any, int]:
+    """Return samples, class codes, sample weights and the number of classes."""
+    x = samples(x)
+    num_classes = integer(num_classes, "num_classes", low=2)
+    y = labels(y, "y", x.shape[0], num_classes)
+    w = sample_weights(weights, x)
+    has_every_class(y, w, "y", num_classes)
+    return x, y, w, num_classes
+
+
+def samples_with_target(x: Any, y: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """Return samples, a real target of their dtype, and sample weights."""
+    x = samples(x)
+    y = array(y, "y", x.dtype)
+    if y.shape != (x.shape[0],):
+        raise fail("y", f"of shape ({x.shape[0]},), one target a sample", f"{y.shape}")
+    return x, y, sample_weights(weights, x)
 
 
 def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_classes: int) -> None:

@@ -3,7 +3,6 @@
 import functools
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
@@ -113,8 +112,6 @@ def sharded_gc_select(
         (x, y, weights, *others), options = table_arguments(
             x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
         )
-    if weights is None:
-        weights = np.ones(x.shape[0], x.dtype)
     samples = [placed_evenly(a, 0, mesh, axis) for a in (x, y, weights)]
     others = jax.tree.map(lambda a: placed(a, mesh), (*others, key))
     options["fallback"] = fallback

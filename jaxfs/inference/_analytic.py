@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.scipy.special import betainc, gammaincc
 from jaxtyping import Array, Float
 
+from jaxfs._checks import labelled_samples
 from jaxfs._types import ArrayLike
 from jaxfs.inference import _multiplicity
 from jaxfs.methods.classical import (
@@ -20,7 +21,6 @@ from jaxfs.methods.classical import (
     t_score,
 )
 from jaxfs.methods.classical._class_moments import class_statistic, known_membership
-from jaxfs.methods.classical._filters import labelled_samples
 
 
 class FilterTest(NamedTuple):

@@ -8,8 +8,6 @@ feature:
     between = Σ_c m_c (μ_c − μ)²        within = Σ_c Σ_{i ∈ c} w_i (x_i − μ_c)²
 """
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -166,7 +164,7 @@ def gini_score(
     >>> gini_score(x, jnp.array([0, 0, 1, 1]), num_classes=2).tolist()
     [0.5, 0.0]
     """
-    return _bins.gini_decrease(*labelled_samples(x, y, num_classes, weights))
+    return _bins.gini_decrease(*_checks.labelled_samples(x, y, num_classes, weights))
 
 
 def pearson_score(
@@ -236,49 +234,16 @@ def variance_score(x: ArrayLike, *, weights: ArrayLike | None = None) -> Float[A
     >>> variance_score(jnp.array([[0.0, 5.0], [2.0, 5.0]])).tolist()
     [1.0, 0.0]
     """
-    x = _samples(x)
-    return class_statistic(
-        _class_moments.variance, x, known_membership(_sample_weights(weights, x))
-    )
-
-
-def _samples(x: ArrayLike) -> Float[Array, "n d"]:
-    x = _checks.real(x, "x", ndim=2)
-    if 0 in x.shape:
-        raise _checks.fail("x", "(n, d) with n ≥ 1 samples and d ≥ 1 features", f"{x.shape}")
-    return x
-
-
-def _sample_weights(weights: ArrayLike | None, x: Float[Array, "n d"]) -> Any:
-    if weights is None:
-        return np.ones(x.shape[0], x.dtype)
-    return _checks.weights(weights, "weights", x.shape[0], x.dtype)
-
-
-def labelled_samples(x, y, num_classes, weights):
-    """Check and return samples, class codes, weights and the number of classes."""
-    x = _samples(x)
-    num_classes = _checks.integer(num_classes, "num_classes", low=2)
-    y = _checks.labels(y, "y", x.shape[0], num_classes)
-    w = _sample_weights(weights, x)
-    _checks.has_every_class(y, w, "y", num_classes)
-    return x, y, w, num_classes
-
-
-def samples_with_target(x, y, weights):
-    """Check and return samples, a real target and weights."""
-    x = _samples(x)
-    y = _checks.array(y, "y", x.dtype)
-    if y.shape != (x.shape[0],):
-        raise _checks.fail("y", f"of shape ({x.shape[0]},), one target a sample", f"{y.shape}")
-    return x, y, _sample_weights(weights, x)
+    x = _checks.samples(x)
+    members = known_membership(_checks.sample_weights(weights, x))
+    return class_statistic(_class_moments.variance, x, members)
 
 
 def _with_members(x, y, num_classes, weights) -> tuple[Array, Membership]:
-    x, y, w, num_classes = labelled_samples(x, y, num_classes, weights)
+    x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
     return x, known_membership(w, y, num_classes)
 
 
 def _with_target(x, y, weights) -> tuple[Array, Array, Membership]:
-    x, y, w = samples_with_target(x, y, weights)
+    x, y, w = _checks.samples_with_target(x, y, weights)
     return x, y, known_membership(w)

@@ -14,7 +14,6 @@ from jaxfs._types import ArrayLike
 from jaxfs.kernels._distances import squarable
 from jaxfs.methods.classical import _bins, _knn_information
 from jaxfs.methods.classical._class_moments import known_membership
-from jaxfs.methods.classical._filters import labelled_samples, samples_with_target
 
 ESTIMATORS = ("knn", "binned")
 
@@ -84,7 +83,7 @@ def mutual_information_score(
     _checks.option(binning, "binning", _bins.BINNINGS)
     k = _checks.integer(3 if num_neighbors is None else num_neighbors, "num_neighbors", low=1)
     num_bins = _checks.integer(10 if num_bins is None else num_bins, "num_bins", low=2)
-    x, y, w, num_classes = labelled_samples(x, y, num_classes, weights)
+    x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
     if estimator == "binned":
         return _binned(x, y, w, num_classes, num_bins, binning)
     if x.shape[0] * (num_classes + 1) >= 2**31:  # one integer holds a class and a place
@@ -134,7 +133,7 @@ def mutual_information_regression_score(
     1
     """
     k = _checks.integer(num_neighbors, "num_neighbors", low=1)
-    x, y, w = samples_with_target(x, y, weights)
+    x, y, w = _checks.samples_with_target(x, y, weights)
     if not _checks.is_traced(w) and (number := np.count_nonzero(np.asarray(w))) <= k:
         raise _checks.fail("num_neighbors", f"less than the {number} samples present", k)
     equal = (w > 0).astype(x.dtype)  # all positive weights are treated alike

@@ -15,7 +15,6 @@ from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods.classical import _bins, _greedy
 from jaxfs.methods.classical._class_moments import known_membership
-from jaxfs.methods.classical._filters import labelled_samples
 
 #: Default number of bins. It is small because a table of two features has NUM_BINS² cells.
 NUM_BINS = 5
@@ -242,7 +241,7 @@ def cmim_select(
 
 def _select(criterion, x, y, number, num_classes, num_bins, binning, weights, options=(), *traced):
     """Check the arguments that all selectors share, and run the greedy search."""
-    x, y, w, num_classes = labelled_samples(x, y, num_classes, weights)
+    x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
     number = _checks.integer(number, "num_features", low=1, high=x.shape[1])
     num_bins = _checks.integer(num_bins, "num_bins", low=2)
     sizes = num_classes, num_bins, _checks.option(binning, "binning", _bins.BINNINGS)

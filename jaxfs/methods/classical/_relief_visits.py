@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import at, matmul, safe_divide, smallest
-from jaxfs.methods.classical._class_moments import Membership, known_membership
+from jaxfs.methods.classical._class_moments import Membership
 
 #: Number of coordinates added in one loop of `manhattan`. With 8 coordinates the sums are written
 #: to memory too often; with 32 the loop runs out of registers. Both were slower on CPU. A reduction
@@ -21,12 +21,8 @@ from jaxfs.methods.classical._class_moments import Membership, known_membership
 _TOGETHER = 16
 
 
-def relieff(x, y, w, *, num_classes: int, k: int, block: int) -> Float[Array, "d"]:
-    return _relieff(x, known_membership(w, y, num_classes), k, block)
-
-
 @functools.partial(jax.jit, static_argnums=(2, 3))
-def _relieff(x, members: Membership, k: int, block: int) -> Float[Array, "d"]:
+def relieff(x, members: Membership, k: int, block: int) -> Float[Array, "d"]:
     shares, prior = members.shares, members.priors
     influence = _influence(None, k, x.dtype)
     others = safe_divide(*jnp.broadcast_arrays(prior[:, None], 1 - at(prior, members.label)[None]))

@@ -27,7 +27,7 @@ from jaxtyping import Array, Float
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.methods.classical import _relief_visits
-from jaxfs.methods.classical._filters import labelled_samples, samples_with_target
+from jaxfs.methods.classical._class_moments import known_membership
 
 #: Default number of neighbours (Kononenko 1994). Fewer are used if a class has fewer samples.
 _NEIGHBORS = 10
@@ -90,10 +90,10 @@ def relieff_score(
     >>> int(relieff_score(x, y, num_classes=2).argmax())
     2
     """
-    x, y, w, num_classes = labelled_samples(x, y, num_classes, weights)
+    x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
     k = _neighbors(num_neighbors, x, w, y, num_classes)
     block = _block_size(block_size, x, num_classes * k)
-    return _relief_visits.relieff(x, y, w, num_classes=num_classes, k=k, block=block)
+    return _relief_visits.relieff(x, known_membership(w, y, num_classes), k, block)
 
 
 def rrelieff_score(
@@ -137,7 +137,7 @@ def rrelieff_score(
     >>> int(rrelieff_score(x, 3 * x[:, 2]).argmax())
     2
     """
-    x, y, w = samples_with_target(x, y, weights)
+    x, y, w = _checks.samples_with_target(x, y, weights)
     k = _neighbors(num_neighbors, x, w)
     if sigma is not None:
         _checks.number(sigma, "sigma", low=0, open_low=True, scalar=True)

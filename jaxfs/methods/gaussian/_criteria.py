@@ -112,7 +112,7 @@ def _logdet(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
 
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
-def compromise_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
+def compromise_of(x, y, weights, indices, ridge, shrinkage, *, num_classes, objective):
     m = gaussian_moments(x, class_places(y, weights, num_classes, x.dtype))
     g = _groups.CompromiseGroups(m.priors, m.deviations, shrinkage)
     logdet = _logdet(_subset(m, g, indices, ridge_of_each(m, ridge)))
@@ -123,7 +123,7 @@ def compromise_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, obje
 
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "objective"))
-def divergence_of(x, y, indices, ridge, shrinkage, weights, *, num_classes, objective):
+def divergence_of(x, y, weights, indices, ridge, shrinkage, *, num_classes, objective):
     m = gaussian_moments(x, class_places(y, weights, num_classes, x.dtype))
     g = _groups.one_against_rest(m, shrinkage)
     cov = _subset(m, g, indices, ridge_of_each(m, ridge))

@@ -89,14 +89,11 @@ class ClassBlocks(NamedTuple):
     def _by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
         """Return the sum of `a` over the blocks of each class."""
         p = self.places
-        if p.members is not None:
-            return self._over_devices(matmul(p.members, a))
-        number = p.sizes.shape[0]
-        out = jax.ops.segment_sum(a, p.label, number, indices_are_sorted=True)
-        return self._over_devices(out)
-
-    def _over_devices(self, a: Array) -> Array:
-        return a if self.axis is None else lax.psum(a, self.axis)
+        if p.members is None:
+            out = jax.ops.segment_sum(a, p.label, p.sizes.shape[0], indices_are_sorted=True)
+        else:
+            out = matmul(p.members, a)
+        return out if self.axis is None else lax.psum(out, self.axis)
 
     def _rows(self, a: Float[Array, "c d"]) -> Float[Array, "m 1 d"]:
         """Return for each block the row of `a` that belongs to its class."""
@@ -134,8 +131,7 @@ def class_places(
     has to be compiled.
     """
     xp: Any = jnp if _checks.is_traced(y) or _checks.is_traced(weights) else np
-    y = xp.asarray(y)
-    weights = np.ones(y.shape, dtype) if weights is None else xp.asarray(weights, dtype)
+    y, weights = (a if _checks.is_traced(a) else np.asarray(a) for a in (y, weights))
     n, rows = y.shape[0], _rows_per_block(y.shape[0], num_classes)
     y = xp.where((weights > 0) & (y >= 0) & (y < num_classes), y, num_classes).astype(np.int32)
     order = xp.argsort(y, stable=True).astype(np.int32)  # samples of no class come last
@@ -151,7 +147,7 @@ def class_places(
     rank = rows * (number - (ends - blocks)[label])[:, None] + rank
     first = (xp.cumsum(counts, dtype=np.int32) - counts)[label][:, None]
     source = order[xp.minimum(first + rank, n - 1)]
-    held = xp.where(rank < counts[label][:, None], xp.asarray(weights)[source], 0)
+    held = xp.where(rank < counts[label][:, None], xp.asarray(weights, dtype)[source], 0)
     own = label[None] == classes[:, None]
     if sizes is None:
         sizes = xp.sum(xp.where(own, xp.sum(held, axis=1)[None], 0), axis=1)

@@ -330,14 +330,11 @@ class DivergenceSearch(Search):
     def terms(self, factor, extra):
         r, p = factor.residual, self.groups.priors
         moments = extra.spread / r, extra.shift**2 / r, p, 1
-        if self.objective == "mi":
-            return _criteria.divergence(
-                jnp.log(r / _criteria.swap(r)), *moments
-            )  # a quotient, as in GC
+        if self.objective == "mi":  # a quotient, as in GC
+            return _criteria.divergence(jnp.log(r / _criteria.swap(r)), *moments)
         logs = jnp.log(r)
-        return _criteria.divergence(logs - _criteria.swap(logs), *moments) + _criteria.pair_entropy(
-            logs, p, 1
-        )
+        divergence = _criteria.divergence(logs - _criteria.swap(logs), *moments)
+        return divergence + _criteria.pair_entropy(logs, p, 1)
 
     def update(self, extra, factor, after, step, i, cov):
         """Return the `Cross` after feature i is added.

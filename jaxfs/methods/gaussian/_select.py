@@ -163,10 +163,8 @@ def gc_objective(
     **Derivatives** in `x`, `ridge`, `shrinkage` and positive `weights`; a subgradient where f* and
     a class tie.
     """
-    arguments, options = _subset_arguments(
-        x, y, indices, num_classes, objective, ridge, shrinkage, weights
-    )
-    return _criteria.compromise_of(*arguments, **options)
+    model = num_classes, objective, ridge, shrinkage
+    return _objective(_criteria.compromise_of, x, y, weights, indices, *model)
 
 
 def gkl_objective(
@@ -181,10 +179,16 @@ def gkl_objective(
     weights: ArrayLike | None = None,
 ) -> Float[Array, ""]:
     """The Kullback–Leibler bound (section 3.2.2) of a given set of features; see `gc_objective`."""
-    arguments, options = _subset_arguments(
-        x, y, indices, num_classes, objective, ridge, shrinkage, weights
-    )
-    return _criteria.divergence_of(*arguments, **options)
+    model = num_classes, objective, ridge, shrinkage
+    return _objective(_criteria.divergence_of, x, y, weights, indices, *model)
+
+
+def _objective(function, x, y, weights, indices, num_classes, objective, ridge, shrinkage):
+    """Check the arguments of a criterion, and return its value."""
+    x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
+    model, options = _model_arguments(x.dtype, num_classes, objective, ridge, shrinkage)
+    indices = _indices(indices, "indices", x.shape[1], most=x.shape[1])
+    return function(x, y, w, indices, *model, **options)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -192,25 +196,16 @@ def gkl_objective(
 
 def table_arguments(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):
     """Return the checked arguments of `greedy_selection` (data, model, start) and the options."""
-    x, y, weights = _labelled_samples(x, y, num_classes, weights)
+    x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
     (ridge, shrinkage, start), options = search_arguments(
         x.shape[1], x.dtype, num_features, num_classes, objective, ridge, shrinkage, initial
     )
-    if not any(map(_checks.is_traced, (x, y, weights, ridge, shrinkage))):
-        present = np.ones(y.shape, bool) if weights is None else np.asarray(weights) > 0
+    if not any(map(_checks.is_traced, (x, y, w, ridge, shrinkage))):
+        present = np.asarray(w) > 0
         varying = _moments.count_varying(x, present, start.shape[0])
         counts = np.bincount(np.asarray(y)[present], minlength=num_classes)
         check_rank(varying, counts, start.shape[0], ridge, shrinkage)
-    return (x, y, weights, ridge, shrinkage, start), options
-
-
-def _subset_arguments(x, y, indices, num_classes, objective, ridge, shrinkage, weights):
-    x, y, weights = _labelled_samples(x, y, num_classes, weights)
-    (ridge, shrinkage), options = _model_arguments(
-        x.dtype, num_classes, objective, ridge, shrinkage
-    )
-    indices = _indices(indices, "indices", x.shape[1], most=x.shape[1])
-    return (x, y, indices, ridge, shrinkage, weights), options
+    return (x, y, w, ridge, shrinkage, start), options
 
 
 def search_arguments(
@@ -250,18 +245,6 @@ def check_rank(varying: int, counts: np.ndarray, k: int, ridge, shrinkage) -> No
     if have < k:
         expected = f"positive to select {k} features, more than the rank {have} of a covariance"
         raise _checks.fail("ridge", expected, f"{float(ridge)}")
-
-
-def _labelled_samples(x, y, num_classes, weights):
-    x = _checks.real(x, "x", ndim=2)
-    if 0 in x.shape:
-        raise _checks.fail("x", "(n, d) with n ≥ 1 samples and d ≥ 1 features", f"{x.shape}")
-    num_classes = _checks.integer(num_classes, "num_classes", low=2)
-    y = _checks.labels(y, "y", x.shape[0], num_classes)
-    if weights is not None:
-        weights = _checks.weights(weights, "weights", x.shape[0], x.dtype)
-    _checks.has_every_class(y, weights, "y", num_classes)
-    return x, y, weights
 
 
 def _model_arguments(dtype, num_classes, objective, ridge, shrinkage):
