@@ -175,6 +175,8 @@ def test_a_file_that_ends_early(tmp_path):
     with pytest.raises(ValueError, match=r"x\.npy cannot be read as \.npy: .*file size"):
         streaming.from_npy(tmp_path / "x.npy", y)
     np.save(tmp_path / "x.npy", x)
+    with pytest.raises(ValueError, match=r"y must be an array without a mask"):
+        streaming.from_npy(tmp_path / "x.npy", np.ma.masked_equal(y, 0))
     with pytest.raises(ValueError, match=r"weights must be of shape \(90,\), one weight a sample"):
         streaming.from_npy(tmp_path / "x.npy", y, weights=np.ones(N + 1))
     (tmp_path / "x.npy").write_bytes(b"")
