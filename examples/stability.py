@@ -1,8 +1,8 @@
 """Compare how stable the selections of ManiFeSt, ReliefF and ANOVA are.
 
 Each score ranks the features on random subsamples, stratified by class. Nogueira's stability is 1
-if the best features are always the same, and 0 if they agree no more than by chance. The frequency
-of a feature is the share of subsamples in which it is among the best.
+if the best features are the same in all subsamples. It is about 0 if they agree only by chance. The
+frequency of a feature is the share of subsamples in which it is among the best.
 
 The data are the gene expressions of Prostate-GE if JAXFS_DATA names a folder with `Prostate-GE.mat`
 of the scikit-feature collection, and otherwise scikit-learn's breast cancer data.

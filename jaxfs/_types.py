@@ -19,6 +19,8 @@ Scalar: TypeAlias = float | int | Float[Array, ""]
 class Record(eqx.Module):
     """A frozen dataclass that is a pytree; fields with `eqx.field(static=True)` are not leaves.
 
+    Fields that are `None` are left out of the `repr`.
+
     Do not use `jax.tree_util.register_dataclass` instead. The tree structures of two registered
     classes compare equal if the classes have the same fields, and `jit` then sometimes runs the
     program that was compiled for the other class.
@@ -34,12 +36,14 @@ class Record(eqx.Module):
 
 
 class Static:
-    """A static argument of `jit`; two of them are equal only if they give the same program.
+    """A wrapper of a static argument of `jit`, with a strict test of equality.
 
-    Python's `==` does not guarantee this: `True == 1 == 1.0` and `-0.0 == 0.0`, also inside
-    dataclasses and tuples, and tree structures of different classes can compare equal (see
-    `Record`). This class also compares types. It compares numbers by their `repr` and tree
-    structures by the classes of their nodes. A function equals only itself.
+    `jit` runs the program of an earlier call if the static arguments of both calls are equal. By
+    Python's `==`, arguments with different programs can be equal: `True == 1 == 1.0` and
+    `-0.0 == 0.0`, also inside dataclasses and tuples, and tree structures of different classes (see
+    `Record`). Two wrappers are equal only if their values also have the same type. Numbers are
+    compared by their `repr`, and tree structures by the classes of their nodes. A function equals
+    only itself.
 
     `value` must be hashable, or a dataclass or tuple of hashable values.
     """
@@ -57,7 +61,7 @@ class Static:
 
 
 def _exact(value: Any) -> tuple[Any, ...]:
-    """Return a key; two keys are equal only if the values have the same type and meaning."""
+    """Return the key by which `Static` compares a value: its type, and its exact content."""
     kind = type(value)
     if isinstance(value, (int, float, complex, np.generic)):
         return kind, repr(value)

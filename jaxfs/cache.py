@@ -19,9 +19,9 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> st
 
     **Arguments**
 
-    - `folder`: created if it does not exist. The default is the first of these folders: the
-      folder that JAX already uses (its settings then do not change); the folder in the environment
-      variable `JAXFS_CACHE_DIR`; `jaxfs` in the user's cache folder (`~/.cache/jaxfs`,
+    - `folder`: created if it does not exist. If JAX already has a cache folder, the default is to
+      change nothing. Otherwise the default is the folder in the environment variable
+      `JAXFS_CACHE_DIR`, or else `jaxfs` in the user's cache folder (`~/.cache/jaxfs`,
       `~/Library/Caches/jaxfs` or `%LOCALAPPDATA%/jaxfs`). `JAXFS_CACHE_DIR=off` disables the
       default.
 
@@ -44,7 +44,7 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> st
         if known := jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
             return str(known)
         folder = named or platformdirs.user_cache_path("jaxfs", appauthor=False, opinion=False)
-        if not named and not os.path.isabs(folder):
+        if not named and not os.path.isabs(folder):  # the user has no home folder
             return None
     try:
         folder = os.path.expanduser(os.fsdecode(folder))

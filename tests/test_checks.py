@@ -1,4 +1,4 @@
-"""What public functions make of numbers that 32 bits do not hold, and of masked arrays."""
+"""Public functions convert or refuse numbers that do not fit into 32 bits, and masked arrays."""
 
 import array_api_strict
 import jax
@@ -42,7 +42,7 @@ def test_wide_numbers_are_cast_and_not_wrapped(dtype):
 
 
 def test_large_integers_are_weights_targets_and_masks():
-    weights = np.where(np.arange(10) < 4, 2**32, 0)  # wrapped they would be 0
+    weights = np.where(np.arange(10) < 4, 2**32, 0)  # 2**32 wraps to 0 in 32 bits
     expected = jaxfs.variance_score(X[:4])
     assert_close(jaxfs.variance_score(X, weights=np.where(weights > 0, LARGE, 0)), expected, 1e-6)
     assert_close(jaxfs.variance_score(X, weights=weights), expected, 1e-6)
@@ -155,7 +155,7 @@ def test_masked_arrays_are_refused(name, call):
 
 
 def test_traced_labels_of_64_bits_stay_so():
-    """A code out of range in 64 bits must not become one in range."""
+    """A 64-bit code that is out of range must not wrap to a valid code in 32 bits."""
     with jax.enable_x64(True):
         traced = jax.make_jaxpr(lambda y: _checks.labels(y, "y", 10, 2))(jnp.asarray(Y))
         assert traced.out_avals[0].dtype == jnp.int64

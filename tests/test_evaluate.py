@@ -1,4 +1,7 @@
-"""Clustering accuracy, variation of information, stability: oracles, hand values, laws."""
+"""Clustering accuracy, variation of information and stability.
+
+The tests compare with oracles and with values computed by hand, and check mathematical laws.
+"""
 
 import functools
 import itertools
@@ -52,7 +55,7 @@ def test_is_public():
 
 @pytest.mark.parametrize("num_clusters", [2, 3, 5])
 def test_accuracy_is_the_best_of_all_matchings(num_clusters):
-    """Every one-to-one map of 3 classes, filled up with names nobody uses."""
+    """The oracle tries every one-to-one map of clusters to classes, including unused codes."""
     for seed in range(10):
         y, c = codes(seed, 12, 3), codes(100 + seed, 12, num_clusters)
         names = range(max(3, num_clusters))
@@ -80,7 +83,8 @@ def test_accuracy_by_hand():
     assert_close(
         clustering_accuracy(y, [0, 0, 3, 1, 1, 2], num_classes=3, num_clusters=4), 5 / 6, 1e-15
     )
-    # Greedily, class 0 takes cluster 0 (3 samples) and leaves 1; the best matching has 4.
+    # A greedy matching gives cluster 0 (3 samples) to class 0, and nothing is left for class 1.
+    # The best matching gives cluster 1 to class 0, and cluster 0 to class 1: 4 samples.
     y, c = [0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0, 0]
     assert_close(clustering_accuracy(y, c, num_classes=2), 4 / 7, 1e-15)
 
@@ -106,9 +110,9 @@ def test_information_by_hand():
     halves, crossed, one = [0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 0, 0]
     assert_close(distance(halves, crossed), 2 * math.log(2), 1e-15)  # independent: H(a) + H(b)
     assert_close(distance(halves, one), math.log(2), 1e-15)
-    # One cluster of 4 against four of 1: log n, the largest there is.
+    # One cluster of 4 samples against four clusters of 1 sample: log n, the largest possible value.
     assert_close(distance(one, [0, 1, 2, 3]), math.log(4), 1e-15)
-    # To split half of the samples in two: ½ log 2.
+    # The second clustering splits half of the samples into two clusters: ½ log 2.
     assert_close(distance(halves, [0, 0, 1, 2]), math.log(2) / 2, 1e-15)
 
 
@@ -121,12 +125,15 @@ def test_information_is_a_metric():
         together = (a[:, None] == a) == (b[:, None] == b)
         assert (d[i, j] == 0) == together.all()
     assert (d >= 0).all()
-    # Triangles over every third run.
+    # The triangle inequality, for all triples of runs.
     assert (d[:, None, :] <= d[:, :, None] + d[None] + 1e-14).all()
 
 
 def test_a_small_difference_keeps_its_digits():
-    """One sample of many is moved: entropies are 3000 times their difference."""
+    """One of 100 000 samples changes its cluster.
+
+    The entropies are 3000 times the distance, so a difference of entropies would lose digits.
+    """
     h = 50_000
     a = np.repeat([0, 1], h)
     b = np.where(np.arange(2 * h) == 0, 1, a)
@@ -144,7 +151,7 @@ def test_a_small_difference_keeps_its_digits():
 
 @pytest.mark.parametrize("budget", [1, 700, 2**22])
 def test_stability_is_over_all_pairs(monkeypatch, budget):
-    """With blocks of one run, of two runs (which leave one over) and of all."""
+    """The budgets give blocks of one run, of two runs (the last block has one), and of all runs."""
     monkeypatch.setattr(evaluate, "_BLOCK", budget)
     runs = np.stack([codes(seed) for seed in range(7)])
     expected = [information(a, b) for a, b in itertools.combinations(runs, 2)]
@@ -217,7 +224,7 @@ def test_a_traced_code_out_of_range_gives_nan(f, code):
 
 @every_function
 def test_traced_weights_of_nan_give_nan(f):
-    """And end: a matching of NaN would be sought for ever."""
+    """The call also terminates: the matching algorithm would loop forever on NaN."""
     a, b, w = jnp.asarray(codes(0)), jnp.asarray(codes(1)), jnp.ones(30).at[0].set(jnp.nan)
     assert all(np.isnan(leaf).all() for leaf in jax.tree.leaves(jax.jit(f)(a, b, w)))
 
@@ -266,7 +273,7 @@ def test_mistakes_are_named(call, message):
 
 
 def nogueira(z) -> tuple[float, float]:
-    """The index and its variance, summed as the paper writes them."""
+    """The stability and its variance, as sums that follow the formulas of the paper."""
     m, d = z.shape
     p, k = z.mean(axis=0), z.sum(axis=1)
     mean = k.mean()
@@ -292,7 +299,7 @@ def test_selection_stability_is_nogueira():
 
 
 def test_selection_stability_has_the_variance_it_says():
-    """Over many repetitions of independent selections."""
+    """Compare with the variance over many repetitions of independent selections."""
     chances = np.linspace(0.05, 0.95, 10)
     many = rng(0).random((1000, 200, 10)) < chances
     found = jax.jit(jax.vmap(evaluate.selection_stability))(many)

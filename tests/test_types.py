@@ -67,7 +67,7 @@ def test_no_two_classes_have_one_tree_structure():
 
 @dataclasses.dataclass(frozen=True)
 class Power:
-    """A function of a user, equal to others by Python's rules."""
+    """A user's function. By Python's `==`, `Power(0.0)` and `Power(-0.0)` are equal."""
 
     exponent: float
 
@@ -78,7 +78,7 @@ class Power:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class First:
-    """A model of a user: `register_dataclass` is JAX's own way to write one."""
+    """A user's model, written with `register_dataclass`, which JAX provides for this purpose."""
 
     weight: float = 1.0
     binary_only: ClassVar[bool] = False
@@ -133,7 +133,7 @@ def test_what_means_something_else_is_not(a, b):
 
 
 def test_a_score_is_told_from_an_equal_one():
-    """-0.0 == 0.0, but the second score ranks the features the other way round."""
+    """Although -0.0 == 0.0, the second score ranks the features in reverse order."""
     x = rng(0).normal(size=(20, 3)) * np.array([[1, 10, 100]])
     options = {"num_resamples": 2, "fraction": 0.5, "num_features": 1}
     for exponent, best in [(0.0, 2), (-0.0, 0)] * 2:
@@ -179,10 +179,11 @@ def test_static_fields_of_modules_are_checked(epsilon):
 
 
 def wrong_programs(pairs: int, repeats: int = 1) -> int:
-    """How often one of two classes of a user runs the program of the other, in alternating calls.
+    """The number of calls in which `jit` runs the program of the wrong class.
 
-    Each pair has a cache of its own and other settings: whether `jit` confuses the two classes
-    depends on a hash of all that is static, and on how few programs the cache holds.
+    The calls alternate between two classes of a user. Each pair has its own cache and its own
+    `chunk_size`, because two things decide whether `jit` confuses the classes: a hash of all static
+    values, and the number of programs in the cache.
     """
     one = jnp.ones((1, 1))
     cases = [(plan(First()), 0.0), (plan(Second()), 1.0)]

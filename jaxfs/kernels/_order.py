@@ -39,7 +39,8 @@ def order_statistics(
     bits = jnp.where(present, jnp.where(bits < infinity, bits, infinity + 1), infinity)
 
     def count(b):
-        # XLA sums floats without generating code. Up to 2²⁴ ones, the sum is exact in float32.
+        # XLA has a ready-made routine for sums of floats, and would have to generate code for sums
+        # of integers. A sum of fewer than 2²⁴ ones is exact in float32.
         rows = jnp.sum(jnp.where(bits < b, 1.0, 0.0).astype(values.dtype), axis=1)
         return jnp.sum(rows if bits.size < 2**24 else rows.astype(jnp.int32)).astype(jnp.int32)
 
@@ -70,10 +71,11 @@ def _bits(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
 
 
 def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, ""]:
-    """The lowest index among the best candidates of the pool; 0 if the pool is empty.
+    """The index of the best candidate in the pool; 0 if the pool is empty.
 
-    The largest value of the first array of `ranks` is best. Each further array decides between
-    candidates that tie up to rounding in the previous arrays.
+    The best candidate has the largest value in the first array of `ranks`. Each further array
+    decides between candidates that tie, up to rounding, in the previous arrays. The lowest index
+    decides between candidates that tie in all arrays.
     """
     for rank in ranks:
         rank = jnp.where(pool, rank, -jnp.inf)

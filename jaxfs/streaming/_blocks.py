@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxfs import _checks
 
-#: Approximate size of a block in bytes: enough work for a device, but little memory.
+#: Approximate size of a block in bytes. It gives a device enough work and needs little memory.
 _BYTES = 2**26
 
 
@@ -57,7 +57,7 @@ class Source:
         self.num_samples = seen
 
     def _checked(self) -> Iterator[Block]:
-        """Yield the blocks as they are read, checked, without empty blocks."""
+        """Read the blocks, check them, and yield those that are not empty."""
         for block in self._read():
             for a in block:
                 _checks.unmasked(a, "a block")
@@ -129,8 +129,9 @@ def from_npy(
         if columns[-1].shape != (n,):
             got = f"{columns[-1].shape}"
             raise _checks.fail(name, f"of shape ({n},), one {what} a sample", got)
+    # Integers and booleans of fewer than 4 bytes become float32 or float64 in the computation.
     size = _block_length(rows, n, x.shape[1] * max(4, x.dtype.itemsize))
-    del x
+    del x  # close the map
 
     def read() -> Iterator[tuple[np.ndarray, ...]]:
         for start in range(0, n, size):
@@ -162,7 +163,8 @@ def from_parquet(
         table = pl.scan_parquet(name)
         schema = table.collect_schema()
         (number,) = table.select(pl.len()).collect().row(0)
-        if type(target) is not str or target not in schema:  # other types may not be hashable
+        # A target of another type may not be hashable; `in` would then raise `TypeError`.
+        if type(target) is not str or target not in schema:
             raise _checks.fail("target", f"a column of {name}", repr(target))
         features = [c for c in schema if c != target] if columns is None else list(columns)
         for column in features:

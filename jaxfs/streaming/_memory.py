@@ -4,7 +4,7 @@ import math
 import os
 from pathlib import Path
 
-#: Names of the files with the memory limit and the usage of a control group, by version.
+#: Files with the memory limit and the memory usage of a control group (cgroup), by version.
 _VERSION_2 = "memory.max", "memory.current"
 _VERSION_1 = "memory.limit_in_bytes", "memory.usage_in_bytes"
 
@@ -37,7 +37,7 @@ def _of_machine() -> float:
         return 1024 * float(found["MemAvailable"].split()[0])
     except (OSError, KeyError, ValueError):
         pass
-    try:
+    try:  # the free memory is unknown; assume that half of all memory is free
         return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return math.inf
@@ -46,7 +46,7 @@ def _of_machine() -> float:
 def of_container(
     groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> float:
-    """Return the bytes that remain below the limits of control groups (Docker, Kubernetes, SLURM).
+    """Return the bytes that remain below the cgroup limits that Docker, Kubernetes or SLURM set.
 
     This is the minimum over the group of the process and all its parents.
     """
@@ -68,7 +68,10 @@ def of_container(
 
 
 def _rest(folder: Path, limit: str, used: str) -> float:
-    """Return the bytes that remain in one group. Cached files can be dropped, and count as free."""
+    """Return the bytes that remain in one group.
+
+    Cached files count as free, because Linux can drop them.
+    """
     try:
         most, now = (int((folder / name).read_text()) for name in (limit, used))
     except (OSError, ValueError):  # no such group, or the limit is `max`

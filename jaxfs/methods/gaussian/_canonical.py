@@ -59,6 +59,7 @@ def cca_select(
     >>> cca_select(x.at[:, 4].set(x[:, 3]), y, 2, num_classes=2).indices[0].item()
     3
     """
+    # A shrinkage of 1 makes the check of the rank use the covariance of all classes together.
     (*data, ridge, _, start), options = table_arguments(
         x, y, num_features, num_classes, "mi", ridge, 1.0, initial, weights
     )
@@ -69,8 +70,8 @@ def cca_select(
 class CorrelationSearch(Search):
     """Greedy search whose term for feature j is Σ_c p_c s_cj² / σ²_{j|S}.
 
-    The extra state is s_cj: the mean in class c of the part of feature j that the chosen features
-    do not explain.
+    s_cj is the mean, in class c, of the part of feature j that the chosen features do not explain.
+    The search keeps s_cj in `extra`.
     """
 
     def __init__(self, m, ridge, initial) -> None:
