@@ -1,9 +1,9 @@
-"""What the fuzz test passes to every public function: a line for each name of a parameter.
+"""Arguments of the fuzz test for every public function, by the name of the parameter.
 
-`GOOD` has values that a function must take; the test spoils them itself. A parameter that means
-something else in one function has a line in `SPECIAL`, and what is not called with its parameters
-alone (estimators, readers, modules) a line in `CALLS`. A case `c` has `n` samples, `d` features,
-the floating type `dtype`, a generator `rng`, and `tmp`, a folder.
+`GOOD` has values that every function must accept; the test itself replaces some of them by wrong
+values. A parameter with a different meaning in one function has a line in `SPECIAL`. Names that
+need more than a plain call (estimators, readers, modules) have a line in `CALLS`. A case `c` has
+`n` samples, `d` features, the floating dtype `dtype`, a generator `rng`, and a folder `tmp`.
 """
 
 import inspect
@@ -36,7 +36,7 @@ def features(c):
 
 
 def square(c, size=None):
-    """Symmetric, positive definite, of entries in [0, 1]: a kernel, a graph, an operator."""
+    """A symmetric positive definite matrix with entries in [0, 1]: a kernel, graph or operator."""
     a = c.rng.uniform(size=(size or c.d,)).astype(c.dtype)
     return np.exp(-np.abs(a[:, None] - a[None])).astype(c.dtype)
 
@@ -219,7 +219,7 @@ def _matrices(*names, good=square):
     return dict.fromkeys(names, good)
 
 
-#: Parameters that mean something else in one function.
+#: Parameters that have a different meaning in one function.
 SPECIAL = {
     "jaxfs.adaboost.margin": {"model": _stumps},
     "jaxfs.adaboost.predict": {"model": _stumps},
@@ -294,7 +294,7 @@ for _name in ("leading_eigenspace", "dominant_eigenpairs", "spectral_function"):
 
 
 def fitted(cls, **settings):
-    """An estimator, fitted and used; `settings` in place of those that take long."""
+    """A function that fits and uses an estimator; `settings` replace settings that take long."""
     names = inspect.signature(cls).parameters
     parameters = {name: GOOD_SETTINGS[name] for name in names if name in GOOD_SETTINGS}
 
@@ -362,7 +362,7 @@ def mapped(c):
 
 
 def module(c):
-    """The Equinox modules of the network on samples."""
+    """The results of the Equinox modules of the network for random samples."""
     logits = jnp.asarray(samples(c)[:2].T)
     selector = jaxfs.UniqueFeatureSelector(logits)
     learner = jaxfs.KNNGraphLearner(num_neighbors=1, gamma=0.1)
@@ -372,12 +372,12 @@ def module(c):
 
 
 def model(cls, *names):
-    """A record of a surrogate's settings."""
+    """A function that creates and checks the settings of a surrogate."""
     return lambda c: cls(**c.options({name: GOOD[name] for name in names})).check()
 
 
 def drawn(name):
-    """A picture, on a figure of its own, rendered."""
+    """A function that draws a plot on a new figure and renders it."""
 
     def call(c):
         from matplotlib.figure import Figure
@@ -419,9 +419,9 @@ CALLS = {
     "jaxfs.combine_scores": lambda c: jaxfs.combine_scores(
         c.value("a", features), c.value("b", features), **c.options({"offset": GOOD["offset"]})
     ),
-    # It changes settings of the whole process: test_cache.py calls it in others.
+    # Not called here, because it changes settings of the process; test_cache.py starts processes.
     "jaxfs.enable_compilation_cache": lambda c: None,
-    # It needs PyTorch, which no test requires: test_interop.py calls it if there is one.
+    # Not called here, because it needs PyTorch; test_interop.py calls it if PyTorch is installed.
     "jaxfs.interop.wrap": lambda c: None,
     "jaxfs.streaming.from_blocks": read,
     "jaxfs.streaming.Source": read,

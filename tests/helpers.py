@@ -1,4 +1,4 @@
-"""What several test modules share: tolerances by dtype, test matrices, finite differences."""
+"""Helpers of several test modules: tolerances by dtype, test matrices, finite differences."""
 
 import functools
 
@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-#: Relative error that a well-conditioned computation must stay within.
+#: Maximum relative error of a well-conditioned computation.
 RTOL = {"float32": 1e-4, "float64": 1e-10}
 
-#: float32 gradients against float64 ones.
+#: Maximum relative error of float32 gradients, compared with float64 gradients.
 FLOAT32_GRADIENT = 1e-3
 
 
@@ -18,7 +18,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def relative_error(got, expected) -> float:
-    """max |got − expected| / max |expected|; absolute where nothing but zero is expected."""
+    """max |got − expected| / max |expected|, or the absolute error if `expected` is all zero."""
     got, expected = np.asarray(got, np.float64), np.asarray(expected, np.float64)
     assert got.shape == expected.shape, f"{got.shape} against {expected.shape}"
     return float(np.max(np.abs(got - expected)) / (np.max(np.abs(expected)) or 1.0))
@@ -30,9 +30,10 @@ def assert_close(got, expected, rtol: float) -> None:
 
 
 def directional_difference(f, x, direction, step: float = 1e-5):
-    """Central difference of `f` at `x`, Richardson-extrapolated so that truncation does not show.
+    """Central difference of `f` at `x` along `direction`.
 
-    Pass a jitted `f`: it is called four times.
+    Richardson extrapolation makes the truncation error negligible. `f` is called four times, so
+    pass a jitted function.
     """
 
     def at(h):
@@ -47,9 +48,9 @@ def directional_difference(f, x, direction, step: float = 1e-5):
 
 @functools.lru_cache(maxsize=4)
 def _value_and_derivatives(f):
-    """The value, the forward and the reverse derivative, as one program.
+    """A function that returns the value, the forward and the reverse derivative, as one program.
 
-    The differences call it too: compiling is what tests spend their time on.
+    The finite differences use the same program, because most of the time of a test is compilation.
     """
 
     @jax.jit
@@ -63,9 +64,10 @@ def _value_and_derivatives(f):
 
 
 def assert_derivatives(f, x, *directions, rtol: float = 1e-6, step: float = 1e-5) -> None:
-    """Forward and reverse derivatives of a scalar function along `directions` equal differences.
+    """Assert that forward and reverse derivatives of a scalar function equal finite differences.
 
-    Calls with the same `f` and the same shapes share one program.
+    The derivatives are taken along each of the `directions`. Calls with the same `f` and the same
+    shapes share one program.
     """
     x, *directions = (jax.tree.map(jnp.asarray, tree) for tree in (x, *directions))
     all_three = _value_and_derivatives(f)
@@ -90,20 +92,20 @@ def symmetric(d: int, seed: int = 0) -> np.ndarray:
 
 
 def circulant(d: int = 6) -> np.ndarray:
-    """Symmetric circulant and positive definite: eigenvalues repeat by symmetry."""
+    """A symmetric circulant, positive definite matrix; its eigenvalues repeat by symmetry."""
     first = np.array([2.0, 0.6, 0.25, 0.1, 0.25, 0.6])[:d]
     return np.stack([np.roll(first, i) for i in range(d)])
 
 
 def duplicated(d: int = 6, seed: int = 3) -> np.ndarray:
-    """Gram matrix with two equal rows and columns, plus a ridge: what duplicate features give."""
+    """A Gram matrix with two equal rows and columns, as of duplicate features, plus a ridge."""
     a = rng(seed).normal(size=(d, d))
     a[-1] = a[-2]
     return a @ a.T / d + 0.3 * np.eye(d)
 
 
 def degenerate_matrices(d: int = 6) -> dict[str, np.ndarray]:
-    """Positive definite matrices on which derivatives through eigenvectors fail, and two benign."""
+    """Positive definite matrices. Derivatives through eigenvectors fail for most of them."""
     clustered = np.diag(1.0 + np.array([0.0, 0.0, 1e-12, 1e-9, 1e-6, 1e-3])[:d])
     return {
         "identity": np.eye(d),

@@ -1,4 +1,4 @@
-"""Compiled programs outlive the process: a second one loads them."""
+"""A second process loads the compiled programs that the first process stored."""
 
 import os
 import subprocess
@@ -11,7 +11,8 @@ import jaxfs
 
 ROOT = Path(__file__).parents[1]
 
-#: Prints the folder of the cache, and how often a call compiled and found a program.
+#: Prints the folder of the cache, the number of programs that a call compiled, and the number that
+#: it found in the cache.
 SCRIPT = """
 import collections, sys
 import jax, jaxfs, numpy as np

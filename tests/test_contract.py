@@ -1,13 +1,14 @@
-"""The promises that every public score and selector keeps, in one suite.
+"""Tests that every public score and selector must pass.
 
-A new one registers with one line: in `SCORES`, in `SELECTORS` or, without labels, in one of the
-unions below them. An entry is called as `score(x, y, weights)`; `two_classes`, `supervised`,
+One line registers a new function: in `SCORES`, in `SELECTORS` or, if it has no labels, in one of
+the unions below them. An entry is called as `score(x, y, weights)`; `two_classes`, `supervised`,
 `selector` and `unsupervised` adapt the signatures.
 
-Compilation takes most of the time, so the tests of an entry share a few programs. `eager` calls it
-with plain float32 data, x64 off. `answers` calls it with a stack of padded, weighted data sets
-under `jit` and `vmap`: in float32 with x64 off and, in the thorough run, in float64, where the
-oracles of the rooms are more exact. `exported` has the derivatives, in float32 with x64 on.
+Compilation takes most of the time, so the tests of an entry share a few programs. `eager` calls the
+entry with plain float32 data and x64 off. `answers` calls it with a stack of padded, weighted data
+sets under `jit` and `vmap`: in float32 with x64 off, and in the thorough run also in float64. (In
+float64, the oracles in the tests of the rooms are stricter.) `exported` has the derivatives, in
+float32 with x64 on.
 """
 
 import functools
@@ -52,7 +53,7 @@ def supervised(score, **options):
 
 
 def with_target(score, **options):
-    """`score(x, y, weights=…)`: the codes of two classes are numbers too."""
+    """`score(x, y, weights=…)`; the codes of two classes serve as a numeric target."""
 
     def call(x, y=Y, weights=None):
         return score(x, y, weights=weights, **options)
@@ -61,7 +62,7 @@ def with_target(score, **options):
 
 
 def counting(score):
-    """For what counts: data without negative values, and text, which is to be refused."""
+    """A score of counts: adds 100 to make numbers nonnegative. Text is passed on, to be refused."""
 
     def call(x, y=Y, weights=None):
         numeric = getattr(x.dtype, "kind", "f") != "U"
@@ -123,7 +124,7 @@ SELECTORS = {
     "jmi_select": selector(jaxfs.jmi_select),
     "cmim_select": selector(jaxfs.cmim_select, num_bins=3),
 }
-#: They may choose fewer than they are asked for.
+#: Selectors that may choose fewer features than they are asked for.
 SELECTORS_THAT_STOP = {
     "cfs_select": selector(jaxfs.cfs_select, num_bins=3),
     "fcbf_select": selector(jaxfs.fcbf_select, num_bins=3),
@@ -132,7 +133,7 @@ SELECTORS |= SELECTORS_THAT_STOP
 
 
 def unsupervised(score, **options):
-    """`score(x, mask=…)`: samples are there or not."""
+    """`score(x, mask=…)`; the mask is true for samples of positive weight."""
 
     def call(x, y=None, weights=None):
         return score(x, mask=weights, **options)
@@ -177,13 +178,13 @@ both_dtypes = pytest.mark.parametrize(
     "dtype", ["float32", pytest.param("float64", marks=pytest.mark.thorough)]
 )
 
-#: For answers that may be summed in another order: a few eps times the condition number of what is
-#: inverted, some 10² to 10³ for kernels with a ridge of 1e-2.
+#: Tolerances for results that may be summed in a different order: a few eps times the condition
+#: number of the matrix that is inverted, which is 10² to 10³ for kernels with a ridge of 1e-2.
 SAME = {"float32": 1e-4, "float64": 1e-12}
 
 
 def data(seed: int = 0, dtype: str = "float64") -> np.ndarray:
-    """Features 0 and 1 tell the classes apart, by their values and by their association."""
+    """Two classes that differ in the values of features 0 and 1, and in their correlation."""
     x = rng(seed).normal(size=(N, D))
     x[:, 1] = np.where(Y == 0, x[:, 0], -x[:, 0]) + 0.1 * x[:, 1]
     x[Y == 1, :2] += 1.0
@@ -191,7 +192,10 @@ def data(seed: int = 0, dtype: str = "float64") -> np.ndarray:
 
 
 def padded(x: np.ndarray, content: float = 7.0, weights=None) -> tuple[np.ndarray, np.ndarray]:
-    """Each class with three rows of `content` that have no weight, and the weights of all rows."""
+    """The samples with three rows of `content` added to each class, and the weights of all rows.
+
+    The added rows have weight 0.
+    """
     weights = np.ones(N) if weights is None else weights
     blank = np.full((PADDING, D), content, x.dtype)
     first, second = np.split(x, 2)
@@ -202,19 +206,22 @@ def padded(x: np.ndarray, content: float = 7.0, weights=None) -> tuple[np.ndarra
 
 
 def as_users_have_it(dtype: str):
-    """float32 with x64 off, JAX's default; with x64 on it is traced in the tests of lowering."""
+    """A context with x64 off for float32, which is JAX's default, and with x64 on for float64.
+
+    The tests of lowering trace float32 with x64 on.
+    """
     return jax.enable_x64(dtype == "float64")
 
 
 def eager(score, x):
-    """The answer to plain float32 data, outside `jit`."""
+    """The result for plain float32 data, outside `jit`."""
     with as_users_have_it("float32"):
         return score(x)
 
 
 @functools.cache
 def stacked(score):
-    """`score` of a stack of padded data sets, and a list that grows when it is traced."""
+    """A compiled `score` of a stack of padded data sets, and a list with one entry per tracing."""
     traced = []
 
     @jax.jit
@@ -227,7 +234,7 @@ def stacked(score):
 
 
 def answers(score, *sets: tuple[np.ndarray, np.ndarray]) -> list:
-    """The answers to data sets that `padded` made, all by one program of the dtype of `sets`."""
+    """The results for data sets made by `padded`; one program per dtype computes all of them."""
     sets = sets + sets[:1] * (STACK - len(sets))
     rows, weights = (np.stack(arrays) for arrays in zip(*sets, strict=True))
     with as_users_have_it(str(rows.dtype)):
@@ -248,10 +255,10 @@ def exported(score):
 
 
 def assert_same(got, expected, rtol: float) -> None:
-    """Scores agree to `rtol`; selections in their indices exactly, in their objective to `rtol`."""
+    """Assert that scores, or the objectives of selections, agree to `rtol`, and indices exactly."""
     if isinstance(expected, jaxfs.Selection):
         np.testing.assert_array_equal(got.indices, expected.indices)
-        # What was not chosen has no objective.
+        # An entry without a chosen feature has the index −1 and the objective NaN.
         np.testing.assert_array_equal(np.isnan(got.objective), got.indices < 0)
         got, expected = np.nan_to_num(got.objective), np.nan_to_num(expected.objective)
     assert_close(got, expected, rtol)
@@ -259,7 +266,7 @@ def assert_same(got, expected, rtol: float) -> None:
 
 @everything
 def test_jit_vmap_and_padding_give_the_eager_answer(score):
-    """In float32, where rounding would show first."""
+    """Tested in float32, in which rounding errors are largest."""
     sets = [data(seed, "float32") for seed in (0, 1)]
     for got, x in zip(answers(score, *map(padded, sets)), sets, strict=False):
         assert_same(got, eager(score, x), SAME["float32"])
@@ -308,7 +315,7 @@ def test_features_may_be_permuted(score, dtype):
 @every_weighted
 @both_dtypes
 def test_weights_count_samples(score, dtype):
-    """A weight of 2 is the sample twice, and a sample with a weight of 0 is not there."""
+    """A weight of 2 has the effect of two copies of a sample; a weight of 0 removes the sample."""
     x = data(3, dtype)
     doubled = x.copy()
     doubled[[1, N // 2 + 1]] = x[[0, N // 2]]
@@ -321,14 +328,14 @@ def test_weights_count_samples(score, dtype):
 
 @every_score
 def test_lowers_for_cpu_cuda_and_tpu(score):
-    """With its gradient."""
+    """The program includes the gradient."""
     assert exported(score).platforms == PLATFORMS
     assert [a.dtype for a in exported(score).out_avals] == ["float32", "float32"]
 
 
 @every_smooth
 def test_gradients_are_finite_and_padding_has_none(score):
-    """In float32, where numbers overflow and vanish first."""
+    """Tested in float32, which overflows and underflows first."""
     rows, weights = padded(data(dtype="float32"), np.nan)
     gradient = np.asarray(exported(score).call(rows, weights)[1])
     assert np.all(np.isfinite(gradient))
@@ -389,7 +396,7 @@ def test_static_mistakes_are_named(score):
 
 
 def _one_dimensional(score, x):
-    """Past the adapters, which slice two axes."""
+    """Call a score with a vector. The adapters index two axes, so the vector ignores the index."""
 
     class Vector(np.ndarray):
         def __getitem__(self, key):

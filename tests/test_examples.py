@@ -10,10 +10,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(name: str, folder: Path, *arguments: str, **environment: str) -> str:
-    """The output of an example, with JAX's default settings.
+    """The output of an example, run with JAX's default settings.
 
-    It is compiled as the programs of this suite are: quickly. `XLA_FLAGS=""` compiles it as a
-    newcomer's is.
+    By default the example is compiled without optimisation, as in all tests. `XLA_FLAGS=""`
+    compiles it with optimisation, as for users.
     """
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / name), *arguments],

@@ -1,4 +1,4 @@
-"""Worker processes: those of `spawn` and loky answer, those of `fork` refuse instead of waiting."""
+"""Calls in worker processes: they work after `spawn` and in loky; after `fork` they raise."""
 
 import os
 import subprocess

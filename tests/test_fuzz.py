@@ -1,7 +1,8 @@
-"""Every public name of the package with random arguments, good, degenerate and wrong.
+"""Calls of every public function with random arguments: good, degenerate and wrong.
 
-It answers, or it refuses with a documented error: no other exception, no call that does not end,
-no NaN next to a chosen feature, no finite answer to NaN. What it passes is in `fuzz_recipes.py`.
+A call must return, or raise a documented error. The tests fail for any other exception, for a call
+that does not end, for a chosen feature whose objective is NaN, and for a finite result if the input
+contains NaN. `fuzz_recipes.py` has the arguments.
 """
 
 import collections
@@ -23,16 +24,17 @@ import jaxfs.plot
 from tests.fuzz_recipes import CALLS, GOOD, SPECIAL
 from tests.test_docs import documented
 
-#: Calls of every name, with x64 on and with x64 off, in the thorough run.
+#: Number of calls of each function, with x64 on and again with x64 off, in the thorough run.
 NUMBER = int(os.environ.get("JAXFS_FUZZ", "18"))
-#: Seconds that a call may take; the slowest compile for some ten.
+#: Maximum duration of a call in seconds. The slowest calls compile for about ten seconds.
 LIMIT = 180
-#: Samples and features: mostly one shape, since every other is compiled again.
+#: Numbers of samples and features. Most cases have the same shape, because every other shape has to
+#: be compiled.
 SHAPES = ((12, 5),) * 12 + ((5, 24), (2, 5), (1, 5), (12, 1))
 
 
 def is_record(thing) -> bool:
-    """What a function returns, without behaviour of its own; or a module."""
+    """Whether a name is not to be called: a module, or a class of results without methods."""
     results = (tuple, jaxfs.KnockoffSelection, jaxfs.StabilitySelection)
     return inspect.ismodule(thing) or (isinstance(thing, type) and issubclass(thing, results))
 
@@ -67,7 +69,7 @@ WRONG = (
     np.array(["a", "b"]),
     np.array([1, None]),
 )
-#: For what a good call bounds by the data.
+#: Arguments that the size of the data limits; they are also tested with 10**9.
 HUGE = ("num_classes", "num_clusters", "num_features", "k", "rank", "num_neighbors", "num_nonzero")
 
 
@@ -90,7 +92,7 @@ def changed_type(a, rng):
 
 
 def degenerate(a, rng):
-    """An array of numbers that a function must take, or refuse with reason."""
+    """A degenerate array of numbers. A function must accept it, or refuse it with a message."""
     kind = rng.integers(18)
     if a.dtype.kind in "iub":
         return (
@@ -131,20 +133,20 @@ def degenerate(a, rng):
 
 
 class Case:
-    """The arguments of one call: good ones, of which at most one is spoiled."""
+    """The arguments of one call; at most one of them is replaced by a degenerate or wrong value."""
 
     def __init__(self, name, seed, dtype, tmp, mode):
         self.rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
         self.n, self.d = SHAPES[self.rng.integers(len(SHAPES)) if mode == "any" else 0]
         self.dtype, self.tmp, self.mode = dtype, tmp, mode
         self.drawn: dict[str, object] = {}
-        # Which argument is spoiled, by its place; late ones leave the call as it is.
+        # The position of the argument to replace; none is replaced if the call has fewer arguments.
         number = arity(name) if mode == "wrong" else 5
         self.spoil = int(self.rng.integers(number)) if mode != "good" else -1
         self.nan = False
 
     def value(self, name, good):
-        """A good value, or what has become of it."""
+        """A good value, or its replacement if this argument is to be replaced."""
         out = good(self)
         if len(self.drawn) == self.spoil:
             out = self.spoiled(name, out)
@@ -152,7 +154,7 @@ class Case:
         return out
 
     def options(self, good):
-        """At most one of several optional arguments."""
+        """At most one of the optional arguments `good`, chosen at random."""
         if not good or self.mode == "good" or self.rng.uniform() < 0.6:
             return {}
         name = list(good)[self.rng.integers(len(good))]
@@ -179,7 +181,7 @@ def arity(name) -> int:
 
 
 def call_of(name):
-    """A function of a case, from `CALLS` or from the signature."""
+    """A function that makes the call for a case, from `CALLS` or from the signature."""
     if name in CALLS:
         return CALLS[name]
     function, recipe = resolve_name(name), GOOD | SPECIAL.get(name, {})
@@ -196,15 +198,15 @@ def call_of(name):
 
 # ---- What must hold -----------------------------------------------------------------------------
 
-#: `name must be …, got …`; what scikit-learn says of bad input, in estimators; unread files.
+#: Accepted messages: `name must be …, got …`, messages of scikit-learn, and unreadable files.
 REFUSAL = re.compile(r" must be .*, got |needs at least|cannot be read as", re.DOTALL)
-#: They may answer NaN with numbers: leave it out, carry it on, or look at the rest only.
+#: Functions that may return finite numbers for input with NaN, and the reason.
 NAN_IS_DATA = {
-    "jaxfs.distributed.bucket": "carries arrays about",
-    "jaxfs.distributed.unbucket": "carries arrays about",
+    "jaxfs.distributed.bucket": "copies arrays",
+    "jaxfs.distributed.unbucket": "copies arrays",
     "jaxfs.adaboost.predict": "−1 for a sample with NaN",
-    "jaxfs.adaboost.fit": "thresholds of NaN are never passed",
-    "jaxfs.graphs.nearest_neighbors": "a sample with NaN is nobody's neighbour",
+    "jaxfs.adaboost.fit": "a threshold of NaN is never exceeded",
+    "jaxfs.graphs.nearest_neighbors": "a sample with NaN is not a neighbour of any sample",
     "jaxfs.streaming.from_blocks": "makes a source",
     "jaxfs.streaming.Source": "makes a source",
     "jaxfs.geometry.spsd.rank": "a number of finite eigenvalues",
@@ -215,7 +217,7 @@ NAN_IS_DATA = {
 
 
 def fault(name, case, outcome) -> str | None:
-    """What is wrong with an answer or an exception; None if nothing."""
+    """A description of what is wrong with a result or an exception; None if it is right."""
     if isinstance(outcome, BaseException):
         ok = isinstance(outcome, (ValueError, TypeError, MemoryError))
         in_words = "estimators" in name or isinstance(outcome, MemoryError)
@@ -234,7 +236,7 @@ def fault(name, case, outcome) -> str | None:
 
 
 def run(name, seed, wide, tmp, mode):
-    """One call in a thread of its own, so that one that does not end is noticed."""
+    """Make one call in a separate thread, so that a call that does not end is detected."""
     case = Case(name, seed, np.float64 if wide else np.float32, tmp, mode)
     outcome: list[object] = []
 
@@ -268,13 +270,13 @@ def test_every_parameter_has_a_recipe():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_wrong_arguments_are_named(name, tmp_path):
-    """x64 off; what is refused costs no compilation."""
+    """Tested with x64 off. A refused call needs no compilation, so this test is fast."""
     for seed in range(2):
         run(name, seed, False, tmp_path, "wrong")
 
 
 def elsewhere(name: str) -> bool:
-    """Whether the contract suite runs it with x64 off as well, itself or what it calls."""
+    """Whether the contract tests already run a function, or what it calls, with x64 off."""
     return name.startswith("jaxfs.estimators.") or name.endswith(
         ("_score", "_select", "jaxfs.ssfs")
     )
@@ -285,7 +287,7 @@ def elsewhere(name: str) -> bool:
     [pytest.param(name, marks=pytest.mark.thorough if elsewhere(name) else ()) for name in NAMES],
 )
 def test_good_arguments_are_taken(name, tmp_path):
-    """Every public function with x64 off, as users have it."""
+    """Every public function accepts good arguments with x64 off, which is JAX's default."""
     assert not isinstance(answer := run(name, 0, False, tmp_path, "good"), BaseException), answer
 
 

@@ -1,4 +1,4 @@
-"""Functions of PyTorch tensors: values, derivatives of every kind, and what is refused."""
+"""Functions of PyTorch tensors: values, all kinds of derivatives, and errors."""
 
 import jax
 import jax.numpy as jnp

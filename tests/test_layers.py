@@ -1,4 +1,4 @@
-"""The package is a house of rooms: a room imports only from rooms above it, and has one face.
+"""Each room of the package imports only from the rooms above it, and has one public face.
 
 `ROOMS` is the architecture. Put a new room below everything it uses and above everything that uses
 it; files inside a room need no list, only imports without a cycle.
@@ -46,7 +46,7 @@ ROOMS = (
     "cli",
 )
 
-#: Packages of the extras, and the files that may import them as they are imported.
+#: Optional packages, and the files that may import them at module level.
 OPTIONAL = {"jinja2", "matplotlib", "pandas", "polars", "rich", "torch", "typer", "xgboost"}
 MAY_NEED_OPTIONAL = {"cli._options", "cli._commands"}
 
@@ -67,7 +67,7 @@ def room_of(name: str) -> str | None:
 def imported(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
     """Every `(line, absolute name)` that a module imports, inside functions too.
 
-    `from a.b import c` gives `a.b.c`: whether `c` is a file or a name in one is settled later.
+    `from a.b import c` gives `a.b.c`; the callers decide whether `c` is a file or a name in a file.
     """
     here = [PACKAGE, *module.split(".")]
     for node in ast.walk(tree):
@@ -107,7 +107,7 @@ def cycle(sources: dict[str, str]) -> list[str] | None:
     for module, source in sources.items():
         targets = [target for _, target in own_imports(source, module)]
         files = {t if t in sources else t.rpartition(".")[0] for t in targets}
-        # `from jaxfs.surrogates import _shared` imports the file, and not what the face gathers.
+        # `from jaxfs.surrogates import _shared` counts as an import of the file `_shared` only.
         graph[module] = {name for name in files if name in sources}
     try:
         graphlib.TopologicalSorter(graph).prepare()
@@ -116,8 +116,8 @@ def cycle(sources: dict[str, str]) -> list[str] | None:
     return None
 
 
-#: How the package imports the sub-packages that few programs need, when they are first used. Type
-#: checkers read the imports above `else`. This is the only code that a face may have.
+#: Code by which the package imports a sub-package when it is first used, because few programs need
+#: it. Type checkers read the imports above `else`. A face may have no other code.
 LAZY = '''
 def __getattr__(name):
     """Import a sub-package of `__all__` when it is first used."""
@@ -133,7 +133,7 @@ def __dir__():
 
 
 def without_laziness(tree: ast.Module) -> ast.Module:
-    """The face of the package with plain imports in place of the lazy ones, if `LAZY` does them."""
+    """The face of the package, with lazy imports replaced by plain imports if it uses `LAZY`."""
     lazy = [
         node
         for node in tree.body
@@ -149,7 +149,7 @@ def without_laziness(tree: ast.Module) -> ast.Module:
 
 
 def init_violations(source: str, module: str) -> list[str]:
-    """A face re-exports names from its own folder, lists them in `__all__`, and does no more."""
+    """Violations by a face. It may only import names of its folder, and list them in `__all__`."""
     folder = ".".join([PACKAGE, *([module] if module else [])])
     tree = ast.parse(source) if module else without_laziness(ast.parse(source))
     found, names, listed = [], set(), set()
@@ -182,7 +182,7 @@ def _literal_dunder(node: ast.Assign) -> object:
 
 
 def optional_violations(source: str, module: str) -> list[str]:
-    """Packages of the extras that a file imports as it is itself imported."""
+    """Optional packages that a file imports at module level."""
     if module in MAY_NEED_OPTIONAL:
         return []
     tree = _WithoutDeferredCode().visit(ast.parse(source))
@@ -194,7 +194,7 @@ def optional_violations(source: str, module: str) -> list[str]:
 
 
 class _WithoutDeferredCode(ast.NodeTransformer):
-    """Drops what does not run on import: function bodies and `if TYPE_CHECKING:` blocks."""
+    """Removes code that does not run on import: function bodies and `if TYPE_CHECKING:` blocks."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         return None
@@ -208,12 +208,12 @@ class _WithoutDeferredCode(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-#: The command has a `main`; its face is a program, not a list of names.
+#: Rooms whose face is a program with a `main`, not a list of names.
 PROGRAMS = {"cli"}
 
 
 def violations(root: Path) -> list[str]:
-    """All that is wrong with the imports of a package folder."""
+    """All violations by the imports of a package folder."""
     files = {path: module_name(path, root) for path in sorted(root.rglob("*.py"))}
     sources = {path: path.read_text(encoding="utf-8") for path in files}
     found = []
@@ -251,7 +251,7 @@ def test_import_needs_no_extra():
     assert done.stdout.split() == [f"{PACKAGE}.{name}" for name in lazy]
 
 
-# The checker itself, on sources that break one rule each.
+# Tests of the checker itself: each source breaks one rule.
 
 VIOLATIONS = {
     "from the package": ("kernels._rbf", "from jaxfs import methods"),

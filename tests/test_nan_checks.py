@@ -1,7 +1,7 @@
-"""No NaN and no division by zero arises on the way to a finite score, not even one that is dropped.
+"""The computation of a finite score has no NaN and no division by zero, even in unused values.
 
-`jax_debug_nans` and `checkify` stop at the first, so a user who looks for the NaN of another
-function must not meet one of these.
+`jax_debug_nans` and `checkify` stop at the first NaN. A user who searches for a NaN in other code
+must not be stopped by one in jaxfs.
 """
 
 import jax
@@ -10,7 +10,7 @@ from jax.experimental import checkify
 
 from tests.test_contract import EVERYTHING, as_users_have_it, data
 
-#: They `vmap` a loop, which `checkify` does not take.
+#: Scores that apply `vmap` to a loop, which `checkify` does not support.
 UNCHECKED = {
     "manifest_multiclass_score",
     "mutual_information_score",
@@ -41,7 +41,7 @@ ALWAYS = {
 def test_nothing_undefined_on_the_way(name):
     plain = data(dtype="float32")
     degenerate = plain.copy()
-    degenerate[:, 4], degenerate[:, 5] = 7, degenerate[:, 2]  # a constant and a copy
+    degenerate[:, 4], degenerate[:, 5] = 7, degenerate[:, 2]  # a constant feature and a duplicate
     degenerate[1] = degenerate[0]
     score = EVERYTHING[name]
     with as_users_have_it("float32"):

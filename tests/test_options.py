@@ -1,7 +1,7 @@
-"""No option is accepted and ignored: one without effect at the other settings is refused.
+"""No option is accepted and ignored: a call with an option that has no effect raises an error.
 
-`REFUSED` lists every option of a public function or estimator that belongs to some settings only. A
-new one is added here, with a call in which it would have no effect.
+`REFUSED` lists every option of a public function or estimator that has an effect only with some
+other settings. Add a new option of this kind here, with a call in which it would have no effect.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ def operators():
     return jaxfs.ManifestOperators(*KERNELS, *KERNELS)
 
 
-#: A call, and both options that its message must name.
+#: A call, and the two options that its error message must name.
 REFUSED = {
     "manifest_score ridge": (
         lambda: jaxfs.manifest_score(X[:9], X[9:], ridge=0.1, **SPSD),
@@ -251,9 +251,9 @@ def test_the_command_line_sets_options_of_a_variant():
 # ---- Which options there are --------------------------------------------------------------------
 
 
-#: Data, and what is scikit-learn's: they have an effect at all settings.
+#: Data, and parameters that scikit-learn defines; they always have an effect.
 DATA = {"y", "weights", "weights1", "weights2", "mask", "random_state", "dtype", "estimators"}
-#: Options in whose place a rule stands unless they are given; they have an effect at all settings.
+#: Options that replace a default rule; they always have an effect.
 EFFECTIVE = {
     "AutoSelector model",
     "BorutaSelector estimator",
@@ -314,7 +314,7 @@ EFFECTIVE = {
 
 
 def test_options_that_none_stands_for_are_listed():
-    """An option whose default is `None` is in `REFUSED`, or has an effect at all settings."""
+    """An option whose default is `None` is in `REFUSED`, or always has an effect."""
     listed = {" ".join(name.split()[:2]) for name in REFUSED} | EFFECTIVE
     found = {
         f"{name} {option.name}"
@@ -329,12 +329,12 @@ def test_options_that_none_stands_for_are_listed():
 
 
 def is_result(value) -> bool:
-    """What is returned, and not called."""
+    """Whether a public class is a result, and not something that a user calls."""
     return isinstance(value, type) and issubclass(value, tuple)
 
 
 def test_options_of_a_variant_are_parameters():
-    """As scikit-learn spells those of an estimator within an estimator."""
+    """They are named as scikit-learn names the parameters of a nested estimator."""
     for estimator, name in ((SSFS(selection="stability"), "selection"), (SSFS(), "selection")):
         deep = estimator.get_params()
         record = {"stability": jaxfs.Stable, "predictability": jaxfs.Predictable}[deep[name]]

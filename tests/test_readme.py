@@ -25,10 +25,11 @@ def blocks(text: str, *infos: str) -> list[str]:
 
 
 def assert_runs(texts: dict[str, list[str]], folder: Path, **environment: str) -> None:
-    """All blocks, by the names of their documents, with JAX's default settings.
+    """Run all blocks of the named documents with JAX's default settings.
 
-    They run in order in one interpreter, each with names of its own, and are compiled as the
-    programs of this suite are: quickly. `XLA_FLAGS=""` compiles them as a reader's are.
+    The blocks run in order in one interpreter, each with its own namespace. By default they are
+    compiled without optimisation, as in all tests. `XLA_FLAGS=""` compiles them with optimisation,
+    as for users.
     """
     code = [
         f"exec(compile({body!r}, '{name}, block {i}', 'exec'), {{'__name__': '__main__'}})"

@@ -1,4 +1,4 @@
-"""Masks of random parts of the samples, and how stable any score is on them."""
+"""Masks of random parts of the samples, and the stability of a score on these parts."""
 
 import jax
 import jax.numpy as jnp
@@ -125,7 +125,7 @@ def test_stability_from_one_key_is_one_answer_in_any_chunks():
 
 
 def noise(x, y, weights):
-    """A score of nothing: lots that differ from resample to resample."""
+    """A score of random numbers, different in each resample."""
     del y
     seed = jnp.sum(jnp.where(weights > 0, jnp.arange(x.shape[0]) ** 2, 0))
     return jax.random.uniform(jax.random.key(seed), (x.shape[1],), x.dtype)

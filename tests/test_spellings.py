@@ -1,4 +1,4 @@
-"""A call with the same shapes and options compiles nothing, however its arguments are written.
+"""Calls with the same shapes and options share one program, however the arguments are written.
 
 Each public score and selector is called once, and then with other spellings of every argument:
 labels of any integer dtype, Python, NumPy and JAX scalars, lists, weakly typed arrays, weights that
@@ -35,7 +35,7 @@ def variances(x, y, weights):
     return jnp.var(x, axis=0)
 
 
-#: Options that are set in every call: numbers, whose default is `None`, and what is compiled fast.
+#: Options set in every call: numbers whose default is `None`, and options for fast compilation.
 GIVEN: dict[str, dict[str, Any]] = {
     "cca_select": {"ridge": 0.25},
     "fit_dirichlet_selector": {"num_steps": 2, "num_restarts": 1, "learning_rate": 0.1},
@@ -93,7 +93,7 @@ def arguments(name: str) -> dict[str, Any]:
 
 
 def spellings(key: str, value: Any) -> Iterator[Any]:
-    """Other values that mean the same."""
+    """Other values with the same meaning."""
     if isinstance(value, bool):
         yield np.bool_(value)
     elif isinstance(value, int):
@@ -123,7 +123,7 @@ def test_equal_calls_compile_once(name):
         for key in given
         for value in (*spellings(key, given[key]), *EQUAL.get(name, {}).get(key, ()))
     ]
-    # JAX casts a JAX scalar by a program of its own, one in a process for all functions.
+    # JAX compiles a small program to cast a JAX scalar, once per process; do not count it.
     jnp.asarray(jnp.asarray(1.0), jnp.float64)
     defaults = {k: p.default for k, p in inspect.signature(function).parameters.items()}
     function(**{key: value for key, value in given.items() if value is not defaults[key]})

@@ -1,4 +1,4 @@
-"""Types, `__all__` and `help()`: the things an editor and a type checker show to a user."""
+"""Types, `__all__` and `help()`, as an editor or a type checker shows them to a user."""
 
 import importlib
 import pydoc

@@ -1,4 +1,4 @@
-"""The walk of a call is short: few files of the package take part in a call of the main functions.
+"""A call of a main function runs code in only a few files of the package.
 
 `python -m tests.test_walks NAME` counts them for one call and prints them. Each call runs in a new
 interpreter, so that nothing was traced before. Files that are only imported do not count.
