@@ -1,7 +1,7 @@
-"""Rank the pixels that separate a 4 from a 9 by ManiFeSt, draw them and test them in a classifier.
+"""Rank pixels by how well they separate the digits 4 and 9, using ManiFeSt.
 
-Prints the ten best of the 64 pixels of scikit-learn's digits and the accuracy of a classifier that
-uses them, and draws the score of every pixel.
+The script prints the ten best of the 64 pixels of scikit-learn's digits, and the accuracy of a
+classifier that uses these ten pixels. It also draws the score of every pixel.
 """
 
 import argparse
@@ -30,10 +30,10 @@ NUM_RANDOM_DRAWS = 20
 
 @jax.jit
 def score(x: jax.Array, in_first: jax.Array, in_second: jax.Array) -> jax.Array:
-    """One score per feature, larger where the two classes differ more.
+    """One score per feature; larger scores mean larger differences between the two classes.
 
-    Classes are weights, and a sample of weight zero is ignored. The shapes are therefore the same
-    for all the data and for any part of it, and all calls share one compilation.
+    Weights define the classes, and a sample of weight zero is ignored. All samples and any part of
+    them therefore have the same shape, and all calls share one compilation.
     """
     return jaxfs.manifest_score(
         x, x, weights1=in_first, weights2=in_second, bandwidth=jaxfs.Median(1.0), ridge=1e-2
@@ -117,7 +117,7 @@ def draw(scores: np.ndarray, means: list[np.ndarray], path: Path) -> None:
 
 
 def main() -> None:
-    jaxfs.enable_compilation_cache()  # the next run need not compile again
+    jaxfs.enable_compilation_cache()  # later runs load the compiled programs
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--output",

@@ -52,7 +52,7 @@ def draw(x1: np.ndarray, x2: np.ndarray, names: tuple[int, int], path: Path) -> 
 
 
 def main() -> None:
-    jaxfs.enable_compilation_cache()  # the next run need not compile again
+    jaxfs.enable_compilation_cache()  # later runs load the compiled programs
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "digits", type=int, nargs="*", default=[4, 9], help="two digits (default: 4 9)"

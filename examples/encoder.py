@@ -79,7 +79,7 @@ def accuracy(train_x, train_y, test_x, test_y) -> float:
 
 
 def main() -> None:
-    jaxfs.enable_compilation_cache()  # the next run need not compile again
+    jaxfs.enable_compilation_cache()  # later runs load the compiled programs
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--steps", type=int, default=400, help="training steps (default: %(default)s)"

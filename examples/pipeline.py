@@ -24,7 +24,7 @@ GRID = {
 
 
 def main() -> None:
-    jaxfs.enable_compilation_cache()  # the next run need not compile again
+    jaxfs.enable_compilation_cache()  # later runs load the compiled programs
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--folds", type=int, default=5, help="number of outer and of inner folds (default: 5)"

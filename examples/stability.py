@@ -114,7 +114,7 @@ def draw(data: Data, results: dict[str, jaxfs.Stability], path: Path) -> None:
 
 
 def main() -> None:
-    jaxfs.enable_compilation_cache()  # the next run need not compile again
+    jaxfs.enable_compilation_cache()  # later runs load the compiled programs
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--embedded", action="store_true", help="always use the breast cancer data")
     parser.add_argument(

@@ -57,13 +57,13 @@ def array(x: Any, name: str, dtype: Any = None) -> jax.Array:
     if not is_traced(x):
         fits(x, dtype, name)
     if not isinstance(x, jax.Array):
-        # With a dtype: without one, JAX compiles a program for each shape.
+        # Pass the dtype: without it, JAX would compile a program for each shape.
         return jnp.asarray(x.astype(dtype, copy=False), dtype)
     if x.dtype == dtype and not x.weak_type:
         return x
     if is_traced(x) or len(x.sharding.device_set) > 1:
         return x.astype(dtype)
-    # On the host: on the device, every dtype and shape would be compiled as a program of its own.
+    # Convert on the host: on the device, JAX would compile a program for each dtype and shape.
     return jax.device_put(np.asarray(x).astype(dtype), x.sharding if x.committed else None)
 
 
@@ -82,13 +82,13 @@ def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
     if not isinstance(x, (np.ndarray, np.generic)):
         x = x.detach() if hasattr(x, "detach") else x
         try:
-            # `asarray` copies from other devices and from read-only memory; DLPack cannot.
+            # DLPack fails for memory of other devices and for read-only memory; `asarray` copies.
             with contextlib.suppress(AttributeError, BufferError, RuntimeError, TypeError):
                 x = np.from_dlpack(x)
             x = np.asarray(x)
         except (ValueError, TypeError) as error:
             raise fail(name, "a rectangular array of real numbers", type(x).__name__) from error
-    if x.dtype.kind not in "fiub":  # half-precision extension types have kind "V"
+    if x.dtype.kind not in "fiub":  # bfloat16 and float8 have kind "V"
         raise fail(name, "an array of real numbers", f"dtype {x.dtype}")
     if x.dtype.itemsize > 8:
         raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
@@ -180,9 +180,12 @@ def broadcast(names: str, *arrays: Array) -> tuple[Array, ...]:
 
 
 def along(t: Any, *ends: Array) -> tuple[Array, ...]:
-    """Return the position `t` in [0, 1] on a geodesic and its ends, with broadcast batch axes."""
+    """Return `t` and the ends of a geodesic, with batch axes broadcast to each other.
+
+    `t` is a position in [0, 1] on the geodesic. A traced `t` out of range becomes NaN.
+    """
     t = jnp.asarray(number(t, "t", low=0, high=1), ends[0].dtype)
-    t = jnp.where((t >= 0) & (t <= 1), t, jnp.nan)  # a traced value cannot raise an error
+    t = jnp.where((t >= 0) & (t <= 1), t, jnp.nan)
     try:
         batch = jnp.broadcast_shapes(t.shape, ends[0].shape[:-2])
     except ValueError as error:
@@ -333,9 +336,10 @@ def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
 
 
 def targets(y: Any, size: int) -> jax.Array:
-    """Return labels or targets `(size, …)` of any kind; integers and booleans as int32 if they fit.
+    """Return labels or targets `(size, …)` of any real dtype.
 
-    Equal labels of different dtypes thus run the same program.
+    Integers and booleans become int32 if they fit, so that equal labels of different dtypes run the
+    same program.
     """
     y = numpy_or_jax(y, "y")
     if y.ndim == 0 or y.shape[0] != size:

@@ -197,6 +197,7 @@ def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Arr
     """Columns minus their mean over the samples present, scaled to length 1; 0 if constant."""
     centre, _ = centred(a, present.astype(a.dtype))
     centre = jnp.where(varied(a, present)[None], centre, 0)
+    # Divide by the largest entry first, so that the squares in the norm do not overflow.
     for length in (lambda c: jnp.max(jnp.abs(c), axis=0), lambda c: jnp.linalg.norm(c, axis=0)):
         centre = safe_divide(centre, jnp.broadcast_to(length(centre), centre.shape))
     return centre

@@ -183,7 +183,7 @@ def stability(
     num_resamples = _checks.integer(num_resamples, "num_resamples", low=2)
     k = _checks.integer(num_features, "num_features", low=1, high=d - 1)
     _checks.number(confidence, "confidence", low=0, high=1, open_low=True, scalar=True)
-    # The minimum, so that all larger chunk sizes share one program.
+    # Chunk sizes above the number of resamples share one program.
     chunk = min(_checks.integer(chunk_size, "chunk_size", low=1), num_resamples)
     w = _checks.weights(weights, "weights", n, x.dtype)
     # This call is outside of `_stability`, so that the draws are compiled once for all scores.

@@ -30,6 +30,7 @@ from jaxfs import _checks
 from jaxfs._numerics import eps, matmul, safe_divide
 from jaxfs._types import ArrayLike
 
+#: Maximum number of steps of the search for the eigenvalues. About ten are needed.
 _MAX_STEPS = 100
 
 
@@ -101,7 +102,7 @@ def arrowhead(
 ) -> tuple[Float[Array, "m"], Float[Array, "m m"]]:
     """Eigenvalues, ascending, and eigenvectors of [[diag d, q], [qᵀ, c]], d ascending."""
     size = jnp.max(jnp.abs(jnp.concat([d, q, c[None]])))
-    # By a power of two, scaling is exact: equal poles stay equal even if XLA fuses operations.
+    # Scaling by a power of two is exact: equal poles stay equal even if XLA fuses operations.
     scale = jnp.ldexp(jnp.ones_like(size), -jnp.frexp(jnp.where(size > 0, size, 1))[1])
     w, v = _unit_arrowhead(d * scale, q * scale, c * scale)
     return w / scale, v

@@ -171,6 +171,7 @@ def abs_diagonal(a: Float[Array, "*b d d"]) -> Float[Array, "*b d"]:
 
 
 def _artanh(x):
+    """artanh x; the power series for |x| < ¼, where the difference of logarithms loses digits."""
     near = jnp.abs(x) < 0.25
     series = x * even_series(jnp.where(near, x, 0.0), ATANHC)
     return jnp.where(near, series, 0.5 * (jnp.log(1 + x) - jnp.log(1 - x)))

@@ -20,9 +20,9 @@ from jaxfs.kernels._order import first_places, sort_last
 BINNINGS = ("frequency", "width")
 #: Maximum number of entries of one-hot matrices in memory.
 _MEMORY = 2**22
-#: Maximum number of entries in the rows that are sorted at the same time. On a CPU these rows
-#: should fit in the cache of a core (six rows of 2600 doubles took 1.6 times as long as four rows).
-#: Other devices need larger batches of work.
+#: Maximum number of entries in the rows that are sorted at the same time, on a CPU and on other
+#: devices. On a CPU the rows should fit into the cache of a core: six rows of 2600 doubles took 1.6
+#: times as long as four rows. Other devices need larger batches.
 _CACHE, _DEVICE = 2**13, 2**20
 
 

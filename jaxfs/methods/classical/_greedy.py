@@ -112,7 +112,7 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
         def shared(i):
             return jnp.abs(matmul(columns[:, i][None], columns)[0])
     else:
-        _ = tables.codes  # cached here, because a value traced in the loop must not leave it
+        _ = tables.codes  # computed and cached outside the loop, so that no tracer leaves the loop
 
         def shared(i):
             return information(tables.with_feature(i))
@@ -122,7 +122,7 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
         mean = total / jnp.maximum(number, 1)
         if scheme == "difference":
             return relevant - mean
-        if redundancy == "pearson":  # a mean of 1: copies of all chosen features
+        if redundancy == "pearson":  # a mean of 1 means: a copy of all chosen features
             copy = mean >= 1 - (8 + x.shape[0] ** 0.5) * eps(x.dtype)
             mean = jnp.where(copy, jnp.inf, mean)
         return relevant / jnp.where(number == 0, 1, mean)
