@@ -46,8 +46,8 @@ class Source:
         for block in self._checked():
             x = block.x
             if x.shape[1] != self.num_features or x.dtype != self.dtype:
-                expected = f"of {self.num_features} features of dtype {self.dtype}"
-                raise _checks.fail("a block", expected, f"{x.shape[1]} of {x.dtype}")
+                expected = f"an array with {self.num_features} features of dtype {self.dtype}"
+                raise _checks.fail("a block", expected, f"{x.shape[1]} features of {x.dtype}")
             seen += len(x)
             for start in range(0, len(x), self.rows):
                 yield Block(*(_pad_rows(a[start : start + self.rows], self.rows) for a in block))
@@ -170,7 +170,7 @@ def from_parquet(
         for column in features:
             if column not in schema or not schema[column].is_numeric():
                 got = f"{schema[column]}" if column in schema else "no such column"
-                raise _checks.fail(f"column {column!r} of {name}", "numbers", got)
+                raise _checks.fail(f"column {column!r} of {name}", "numeric", got)
         codes = None
         if not schema[target].is_numeric() and schema[target] != pl.Boolean:
             values = table.select(pl.col(target).unique().sort()).collect()[target].drop_nulls()
@@ -184,7 +184,7 @@ def from_parquet(
             block = table.select([*features, target]).slice(start, size).collect()
             for c in block.columns:
                 if block[c].null_count():
-                    raise _checks.fail(f"column {c!r} of {name}", "without missing values", "some")
+                    raise _checks.fail(f"column {c!r} of {name}", "without missing values", "null")
             y = block[target]
             if codes is not None:
                 y = y.replace_strict(codes, return_dtype=pl.Int64)

@@ -56,10 +56,10 @@ def of_container(
         return math.inf
     rest = math.inf
     for _, controllers, path in (line for line in lines if len(line) == 3):
-        first_version = "memory" in controllers.split(",")
-        if controllers and not first_version:
+        is_version_1 = "memory" in controllers.split(",")
+        if controllers and not is_version_1:  # another controller of version 1, such as `cpu`
             continue
-        top, files = (root / "memory", _VERSION_1) if first_version else (root, _VERSION_2)
+        top, files = (root / "memory", _VERSION_1) if is_version_1 else (root, _VERSION_2)
         # Inside a container, `path` may be a path of the host. Then only the root folder exists.
         group = top / path.strip("/")
         folders = [folder for folder in (group, *group.parents) if folder.is_relative_to(top)]
@@ -78,11 +78,11 @@ def _rest(folder: Path, limit: str, used: str) -> float:
         return math.inf
     try:
         lines = (folder / "memory.stat").read_text().splitlines()
-        stored = dict(line.split(" ", 1) for line in lines)
+        usage = dict(line.split(" ", 1) for line in lines)
     except (OSError, ValueError):
-        stored = {}
-    files = stored.get("total_inactive_file", stored.get("inactive_file", "0"))
-    return float(max(0, most - now + int(files)))
+        usage = {}
+    cached = usage.get("total_inactive_file", usage.get("inactive_file", "0"))
+    return float(max(0, most - now + int(cached)))
 
 
 def readable(number: float) -> str:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar, Selection
-from jaxfs.methods.classical import _class_moments as _classical_class_moments
+from jaxfs.methods.classical import _class_moments
 from jaxfs.methods.gaussian import _criteria, _moments, _search
 from jaxfs.methods.gaussian._moments import ClassBlocks
 from jaxfs.methods.gaussian._select import check_fallback, check_rank, search_arguments
@@ -132,19 +132,19 @@ def _call(search, options, model, method: str, *arguments):
 
 def fisher_score(source: Source, num_classes: int) -> Float[Array, "d"]:
     """Compute `jaxfs.fisher_score` in two passes."""
-    return _classical_class_moments.fisher_ratio(_class_moments(source, num_classes))
+    return _class_moments.fisher_ratio(_moments_by_class(source, num_classes))
 
 
 def anova_score(source: Source, num_classes: int) -> Float[Array, "d"]:
     """Compute `jaxfs.anova_score` in two passes."""
-    return _classical_class_moments.f_statistic(_class_moments(source, num_classes))
+    return _class_moments.f_statistic(_moments_by_class(source, num_classes))
 
 
 def t_score(source: Source, num_classes: int = 2) -> Float[Array, "d"]:
     """Compute `jaxfs.t_score` in two passes."""
     if _checks.integer(num_classes, "num_classes", low=1) != 2:
         raise _checks.fail("num_classes", "2 for t_score; anova_score takes more", num_classes)
-    return _classical_class_moments.welch_statistic(_class_moments(source, num_classes))
+    return _class_moments.welch_statistic(_moments_by_class(source, num_classes))
 
 
 def chi2_score(source: Source, num_classes: int) -> Float[Array, "d"]:
@@ -156,13 +156,12 @@ def chi2_score(source: Source, num_classes: int) -> Float[Array, "d"]:
     m = _scaled(source, first)
     share = first.sizes / first.sizes.sum()
     mean = jnp.asarray(share @ first.means + first.origin, m.unit.dtype)
-    return _classical_class_moments.quotient(m.between, mean / m.unit) * m.unit
+    return _class_moments.quotient(m.between, mean / m.unit) * m.unit
 
 
 def variance_score(source: Source) -> Float[Array, "d"]:
     """Compute `jaxfs.variance_score` in two passes; the targets are not used."""
-    m = _scaled(source, first_pass(source, None))
-    return m.within / jnp.sum(m.mass) * m.unit * m.unit
+    return _class_moments.variance(_scaled(source, first_pass(source, None)))
 
 
 def pearson_score(source: Source) -> Float[Array, "d"]:
@@ -185,18 +184,18 @@ def f_regression_score(source: Source) -> Float[Array, "d"]:
     return jnp.asarray(np.where(np.isnan(r), np.nan, f), dtype)
 
 
-def _class_moments(source: Source, num_classes: int) -> _classical_class_moments.ClassMoments:
+def _moments_by_class(source: Source, num_classes: int) -> _class_moments.ClassMoments:
     return _scaled(source, first_pass(source, _checks.integer(num_classes, "num_classes", low=2)))
 
 
-def _scaled(source: Source, first: FirstPass) -> _classical_class_moments.ClassMoments:
+def _scaled(source: Source, first: FirstPass) -> _class_moments.ClassMoments:
     """Return the moments of features divided by their largest values, which fit into float32."""
     dtype = jax.dtypes.canonicalize_dtype(source.dtype)
     unit, sizes = first.unit, first.sizes
     squares = class_average(source, first, ClassBlocks.variances, unit=unit) * sizes[:, None]
     means = first.means - (sizes / sizes.sum()) @ first.means
     arrays = (sizes, means / unit, squares, np.zeros((0, 0)), unit)
-    return _classical_class_moments.ClassMoments(*(jnp.asarray(a, dtype) for a in arrays))
+    return _class_moments.ClassMoments(*(jnp.asarray(a, dtype) for a in arrays))
 
 
 def _correlation(source: Source) -> tuple[np.ndarray, float, np.dtype]:

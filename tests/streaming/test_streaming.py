@@ -197,7 +197,7 @@ def test_parquet_mistakes_are_named(tmp_path):
     pl.DataFrame({"a": [1.0, None], "b": ["x", "y"], "y": [0, 1]}).write_parquet(path)
     with pytest.raises(ValueError, match=r"target must be a column of .*, got 'z'"):
         streaming.from_parquet(path, "z")
-    with pytest.raises(ValueError, match=r"column 'b' of .* must be numbers, got String"):
+    with pytest.raises(ValueError, match=r"column 'b' of .* must be numeric, got String"):
         streaming.from_parquet(path, "y")
     with pytest.raises(ValueError, match=r"column 'a' of .* must be without missing values"):
         streaming.from_parquet(path, "y", columns=["a"])
@@ -226,7 +226,7 @@ def test_mistakes_are_named():
     with pytest.raises(ValueError, match=r"one label for each of 90 rows"):
         streaming.from_blocks(lambda: [(x, y[:4])])
     with pytest.raises(
-        ValueError, match=r"a block must be of 12 features of dtype float64, got 11"
+        ValueError, match=r"a block must be an array with 12 features of dtype float64, got 11"
     ):
         streaming.anova_score(streaming.from_blocks(lambda: [(x, y), (x[:, 1:], y)]), 3)
 
