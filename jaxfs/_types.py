@@ -50,7 +50,7 @@ class Static:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-        self._key = _exact(value)
+        self._key = _comparison_key(value)
         hash(self._key)  # raises here, so that the caller can add the argument's name
 
     def __eq__(self, other: object) -> bool:
@@ -60,17 +60,17 @@ class Static:
         return hash(self._key)
 
 
-def _exact(value: Any) -> tuple[Any, ...]:
+def _comparison_key(value: Any) -> tuple[Any, ...]:
     """Return the key by which `Static` compares a value: its type, and its exact content."""
     kind = type(value)
     if isinstance(value, (int, float, complex, np.generic)):
         return kind, repr(value)
     if isinstance(value, (tuple, list)):
-        return kind, *map(_exact, value)
+        return kind, *map(_comparison_key, value)
     if isinstance(value, jax.tree_util.PyTreeDef):
-        return kind, _exact(value.node_data()), *map(_exact, value.children())
+        return kind, _comparison_key(value.node_data()), *map(_comparison_key, value.children())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return kind, *(_exact(getattr(value, f.name)) for f in dataclasses.fields(value))
+        return kind, *(_comparison_key(getattr(value, f.name)) for f in dataclasses.fields(value))
     return kind, value
 
 

@@ -41,8 +41,8 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> st
         named = os.environ.get("JAXFS_CACHE_DIR")
         if named is not None and named.strip().lower() in ("", "0", "off", "no"):
             return None
-        if known := jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
-            return str(known)
+        if current := jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]
+            return str(current)
         folder = named or platformdirs.user_cache_path("jaxfs", appauthor=False, opinion=False)
         if not named and not os.path.isabs(folder):  # the user has no home folder
             return None

@@ -73,16 +73,16 @@ def _masks(key, group: Int[Array, "n"], present, fraction, num_resamples: int, l
     # The key of a sample depends on its position among the samples that are not padding, so that
     # padding does not change the draws.
     keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.cumsum(present))
-    lots = jax.vmap(lambda key: jax.random.uniform(key, (num_resamples,)))(keys).T
+    draws = jax.vmap(lambda key: jax.random.uniform(key, (num_resamples,)))(keys).T
     # Sort by group, then by random number; padding forms the last group.
     group = jnp.where(present, group, jnp.iinfo(group.dtype).max)
-    index = lax.broadcasted_iota(jnp.int32, lots.shape, 1)
-    by = jnp.broadcast_to(group, lots.shape), jnp.where(present[None], lots, 2.0), index
+    index = lax.broadcasted_iota(jnp.int32, draws.shape, 1)
+    by = jnp.broadcast_to(group, draws.shape), jnp.where(present[None], draws, 2.0), index
     order = lax.sort(by, dimension=1, num_keys=2, is_stable=True)[2]
     place = jnp.argsort(order, axis=1).astype(jnp.int32)
-    listed = jnp.sort(group)
-    first, end = (jnp.searchsorted(listed, group, side=side) for side in ("left", "right"))
-    there = (end - first).astype(lots.dtype)
+    ascending = jnp.sort(group)
+    first, end = (jnp.searchsorted(ascending, group, side=side) for side in ("left", "right"))
+    there = (end - first).astype(draws.dtype)
     size = jnp.round(fraction * there)
     size = jnp.where(fraction < 1, jnp.minimum(size, there - 1), size)
     size = jnp.maximum(size, jnp.minimum(there, least)).astype(jnp.int32)
