@@ -78,8 +78,12 @@ def map_chunks(f: Callable[[Any], Any], rows: Any, size: int) -> Any:
     if chunks == 1:
         return jax.vmap(f)(rows)
     length = math.ceil(number / chunks)
-    place = jnp.minimum(jnp.arange(chunks * length), number - 1)
-    out = lax.map(f, jax.tree.map(lambda a: at(a, place), rows), batch_size=length)
+    more = chunks * length - number
+
+    def fill(a):
+        return jnp.concat([a, jnp.broadcast_to(a[-1:], (more, *a.shape[1:]))])
+
+    out = lax.map(f, jax.tree.map(fill, rows), batch_size=length)
     return jax.tree.map(lambda a: a[:number], out)
 
 

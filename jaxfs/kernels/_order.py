@@ -70,19 +70,15 @@ def _bits(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
     return lax.bitcast_convert_type(jnp.abs(values), integer)  # abs: −0 is 0
 
 
-def first_best(pool: Bool[Array, "d"], *ranks: Float[Array, "d"]) -> Int[Array, ""]:
-    """The index of the best candidate in the pool; 0 if the pool is empty.
+def first_best(pool: Bool[Array, "d"], rank: Float[Array, "d"]) -> Int[Array, ""]:
+    """The index of the candidate in the pool with the largest rank; 0 if the pool is empty.
 
-    The best candidate has the largest value in the first array of `ranks`. Each further array
-    decides between candidates that tie, up to rounding, in the previous arrays. The lowest index
-    decides between candidates that tie in all arrays.
+    Ranks that are equal up to rounding are ties, and the lowest index among them is returned.
     """
-    for rank in ranks:
-        rank = jnp.where(pool, rank, -jnp.inf)
-        top = rank[jnp.argmax(rank)]  # one loop; XLA compiles a maximum to two
-        rounding = jnp.where(jnp.isinf(top), 0, 4 * eps(rank.dtype) * (1 + jnp.abs(top)))
-        pool = pool & (rank >= top - rounding)
-    return jnp.argmax(pool).astype(jnp.int32)
+    rank = jnp.where(pool, rank, -jnp.inf)
+    top = rank[jnp.argmax(rank)]  # one loop; XLA compiles a maximum to two
+    rounding = jnp.where(jnp.isinf(top), 0, 4 * eps(rank.dtype) * (1 + jnp.abs(top)))
+    return jnp.argmax(pool & (rank >= top - rounding)).astype(jnp.int32)
 
 
 def sort_last(values: Float[Array, "*b n"]) -> Float[Array, "*b n"]:

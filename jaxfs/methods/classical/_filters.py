@@ -76,9 +76,8 @@ def t_score(
 ) -> Float[Array, "d"]:
     """Absolute Welch t statistic of two classes: |μ₀ − μ₁| / √(s₀²/m₀ + s₁²/m₁).
 
-    s_c² is the variance of class c, with the denominator m_c − 1. The pooled t statistic assumes
-    equal variances, which classes seldom have. The square of the pooled t is
-    `anova_score`.
+    s_c² is the variance of class c, with the denominator m_c − 1. The pooled t statistic, whose
+    square is `anova_score`, assumes equal variances, which classes rarely have.
 
     **Arguments** as in `fisher_score`, with two classes.
 
