@@ -1,4 +1,4 @@
-"""What `test_distributed.py` computes, in its own process and, by `python -m`, in several.
+"""The computation of `test_distributed.py`, in one process or, by `python -m`, in several.
 
 python -m tests.distributed.problem PORT RANK PROCESSES ANSWERS
 """
@@ -16,7 +16,7 @@ RANK = 4
 
 
 def problem() -> dict[str, np.ndarray]:
-    """Shapes that no number of devices divides."""
+    """Data whose sizes are not divisible by the number of devices."""
     generator = np.random.default_rng(0)
     x = generator.normal(size=(2 * N, D))
     y = np.arange(2 * N) % 2
@@ -27,7 +27,7 @@ def problem() -> dict[str, np.ndarray]:
 
 
 def padded(x, y):
-    """With two samples of NaN that have no weight, as many as four devices need."""
+    """The data with two samples of NaN and weight 0, so that four devices divide their number."""
     x = np.concatenate([x, np.full((2, D), np.nan)])
     return x, np.append(y, [0, 1]), np.repeat([1.0, 0.0], [2 * N, 2])
 
@@ -51,7 +51,7 @@ def answers(mesh: jax.sharding.Mesh) -> dict[str, np.ndarray]:
         x, y, weights = (of_this_process(a, mesh) for a in (x, y, weights))
     chosen = distributed.sharded_gc_select(x, y, 5, num_classes=2, weights=weights, **options)
     batch = p["sets"].copy()
-    batch[0, 0] = np.nan  # whose answers are NaN, and no one else's
+    batch[0, 0] = np.nan  # only the scores of this data set become NaN
     everywhere = jax.jit(lambda a: a, out_shardings=jax.NamedSharding(mesh, jax.P()))
     return {
         "batch": np.asarray(run(*batch)),

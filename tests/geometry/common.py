@@ -1,4 +1,4 @@
-"""What the three geometry tests share."""
+"""Helpers of the tests of the three geometries."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.helpers import assert_close, directional_difference, rng
 
-#: float32 values against float64 ones, on matrices of condition number ≤ 100.
+#: Maximum relative error of float32 results for matrices of condition number ≤ 100.
 FLOAT32 = 2e-5
 
 
@@ -33,10 +33,11 @@ class DerivativeCheck:
         self.program = values_and_derivatives
 
     def __call__(self, x, dx, *, kinks=(), rtol=1e-6):
-        """Forward and reverse derivatives at the pytree `x` along `dx` equal central differences.
+        """Assert that derivatives at the pytree `x` along `dx` equal central differences.
 
-        To `rtol` of their size, or of 1 if that is larger; gradients must be finite. The functions
-        named in `kinks` are not differentiable at `x`.
+        Forward and reverse derivatives are compared, with the tolerance `rtol` times their size,
+        and at least `rtol`. The functions named in `kinks` are not differentiable at `x`; their
+        derivatives must only be finite.
         """
         x, dx = jax.tree.map(jnp.asarray, (x, dx))
         expected = directional_difference(lambda x: self.program(x, dx)[0], x, dx)
@@ -49,13 +50,13 @@ class DerivativeCheck:
                     assert abs(got - number) <= rtol * max(1, abs(number)), (name, got, number)
 
     def without(self, x, dx, spoilt):
-        """At `spoilt`, which differs from `x` in what must not matter, derivatives are the same."""
+        """Assert equal derivatives at `spoilt`, which differs from `x` only in ignored entries."""
         expected, got = self.program(x, dx), self.program(spoilt, dx)
         jax.tree.map(lambda p, q: assert_close(p, q, 1e-12), got, expected)
 
 
 def probe(a):
-    """A number that depends on every entry of an array, with no symmetry of its own."""
+    """A number that depends on every entry of an array, without any symmetry."""
     return jnp.sum(a * jnp.asarray(rng(99).normal(size=a.shape), a.dtype))
 
 
@@ -65,7 +66,7 @@ def orthonormal(d: int, k: int, seed: int = 0, batch: tuple[int, ...] = ()) -> n
 
 
 def projector(g):
-    """G Gᵀ: what a basis says about its subspace."""
+    """The projector G Gᵀ, which depends on the subspace and not on the choice of basis."""
     return g @ g.mT
 
 
@@ -78,7 +79,7 @@ def equation_10(g1, g2, t):
 
 
 def spread_spd(m: int, d: int, condition: float, seed: int = 0) -> np.ndarray:
-    """Positive definite matrices of a given condition number in unrelated eigenbases."""
+    """Positive definite matrices of a given condition number with different eigenvectors."""
     v = orthonormal(d, d, seed, (m,))
     w = condition ** np.linspace(-0.5, 0.5, d)
     return (v * w) @ np.swapaxes(v, -1, -2)

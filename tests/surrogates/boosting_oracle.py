@@ -1,4 +1,4 @@
-"""Exact greedy boosting as XGBoost describes it, one sample, node and threshold at a time."""
+"""Exact greedy boosting by the rules of XGBoost, as loops over samples, nodes and thresholds."""
 
 import itertools
 
@@ -36,7 +36,7 @@ def boost(x, y, *, loss, trees=100, depth=6, eta=0.3, l2=1.0, child=1.0, weights
 def best(x, g, h, l2, child):
     """(gain, feature, threshold) of the best split, the first feature and last threshold of ties.
 
-    Gains are rounded, so that equal ones are equal in whatever order they were summed.
+    Gains are rounded, so that equal gains compare equal for every order of summation.
     """
     found = None
     for feature in range(x.shape[1]):

@@ -1,4 +1,4 @@
-"""The redundancy-aware selectors once more, as plain loops over codes, written from the papers."""
+"""The selectors that penalise redundancy, as plain loops over codes, written from the papers."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def entropy(*variables: np.ndarray) -> float:
-    """H of several discrete variables together, in nats."""
+    """The joint entropy H of several discrete variables, in nats."""
     _, counts = np.unique(np.stack(variables), axis=1, return_counts=True)
     p = counts / counts.sum()
     return float(-np.sum(p * np.log(p)))
@@ -27,13 +27,13 @@ def uncertainty(a, b) -> float:
 
 
 def best(values: dict[int, float]) -> int:
-    """The key of the largest value, the lowest of those that tie to rounding."""
+    """The key of the largest value; the lowest key if values tie up to rounding."""
     top = max(values.values())
     return min(k for k, v in values.items() if v >= top - 1e-12 * (1 + abs(top)))
 
 
 def greedy(d: int, size: int, first, later) -> list[int]:
-    """`first(k)` of a candidate, and `later(k, chosen)`."""
+    """Greedy search: `first(k)` is the value of the first feature, `later(k, chosen)` of others."""
     chosen: list[int] = []
     while len(chosen) < size:
         rest = [k for k in range(d) if k not in chosen and first(k) > 1e-12]
@@ -99,7 +99,7 @@ def cfs(x, y, size: int) -> tuple[list[int], list[float]]:
 
 
 def fcbf(x, y, threshold: float) -> list[int]:
-    """Figure 2 of Yu and Liu: the list sorted by SU_ic, then what each first one strikes out."""
+    """Figure 2 of Yu and Liu: sort by SU_ic; each feature then removes those it makes redundant."""
     su = [uncertainty(column, y) for column in x.T]
     order = [i for i in np.argsort(-np.array(su), kind="stable") if su[i] >= max(threshold, 1e-12)]
     p = 0

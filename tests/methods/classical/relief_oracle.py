@@ -1,4 +1,4 @@
-"""ReliefF and RReliefF once more, as plain loops written from the papers' figures."""
+"""ReliefF and RReliefF as plain loops, written from the figures of the paper."""
 
 import numpy as np
 
@@ -10,13 +10,16 @@ def diff(values: np.ndarray, i: int, j: int) -> float:
 
 
 def ordered(x: np.ndarray, i: int, among: list[int]) -> list[int]:
-    """Samples by their distance Σ_A diff(A, i, j) from sample i, without itself."""
+    """All samples but i, sorted by their distance Σ_A diff(A, i, j) from sample i."""
     distance = {j: sum(diff(column, i, j) for column in x.T) for j in among if j != i}
     return sorted(distance, key=lambda j: (distance[j], j))
 
 
 def relieff(x: np.ndarray, y: np.ndarray, k: int, *, priors: bool = True) -> np.ndarray:
-    """Figure 2 of Robnik-Šikonja and Kononenko (2003), m = n; `priors=False`: misses all alike."""
+    """Figure 2 of Robnik-Šikonja and Kononenko (2003), m = n.
+
+    Without `priors`, all other classes have the same weight.
+    """
     n, d = x.shape
     classes = sorted(set(y.tolist()))
     share = {c: np.mean(y == c) for c in classes}

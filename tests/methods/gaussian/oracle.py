@@ -1,4 +1,4 @@
-"""GC and GKL from the paper's formulas: NumPy, float64, determinants and inverses from scratch."""
+"""GC and GKL by the formulas of the paper, with determinants and inverses, in NumPy float64."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def groups(x, y, num_classes, ridge, shrinkage=0.0, weights=None):
 
 
 def default_ridge(x):
-    """0.1 of every feature's kurtosis, times its variance."""
+    """0.1 times the kurtosis of each feature times its variance."""
     away = x - x.mean(axis=0)
     variances = x.var(axis=0)
     return 0.1 * np.mean(away**4, axis=0) / np.where(variances > 0, variances, 1)
@@ -88,7 +88,7 @@ def saturated(p, mixture, features) -> bool:
 
 
 def greedy(score, num_features, d):
-    """Table 2, from −∞: indices, values, and at each step how far the second best was behind."""
+    """Table 2, started at −∞: indices, values, and the margin of the best in each step."""
     chosen, values, margins = [], [], []
     for _ in range(num_features):
         left = [j for j in range(d) if j not in chosen]

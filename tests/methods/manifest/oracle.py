@@ -1,4 +1,4 @@
-"""Algorithms 1 and 2 of the ManiFeSt paper, line by line, in NumPy float64. Slow and plain."""
+"""Algorithms 1 and 2 of the ManiFeSt paper, line by line, in NumPy float64; slow and simple."""
 
 import numpy as np
 

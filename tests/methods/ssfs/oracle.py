@@ -1,4 +1,4 @@
-"""SSFS's Algorithms 1 and 2 in NumPy float64 with scikit-learn, one loop inside another."""
+"""Algorithms 1 and 2 of SSFS as nested loops, in NumPy float64 and scikit-learn."""
 
 import itertools
 
@@ -24,7 +24,7 @@ def eigenpairs(x, d):
 
 
 def two_medoids(v):
-    """Every pair of medoids is tried."""
+    """The best two medoids, found by trying every pair."""
     pairs = itertools.combinations(v, 2)
     a, b = min(pairs, key=lambda pair: np.abs(v[:, None] - np.array(pair)).min(axis=1).sum())
     return np.abs(v - max(a, b)) < np.abs(v - min(a, b))
