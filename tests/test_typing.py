@@ -41,7 +41,7 @@ def test_the_package_is_marked_as_typed():
 
 
 def public_modules() -> list[str]:
-    """Modules without an underscore in their path, except the command and a folder of folders."""
+    """Modules without an underscore in their path, except the command and `jaxfs.methods`."""
     paths = [path.relative_to(ROOT).with_suffix("") for path in PACKAGE.rglob("*.py")]
     names = [".".join(path.parts).removesuffix(".__init__") for path in sorted(paths)]
     return [

@@ -310,7 +310,7 @@ def _derivative(f, a: Float[Array, "*b d d"], s: Float[Array, "*b d d"]) -> Floa
 def _logeuclid_mean(k: Float[Array, "m d d"], w: Float[Array, "m"]) -> Float[Array, "d d"]:
     unusable = (w == 0) & ~_is_definite(k)
     logs = _logm(_karcher.silence(k, unusable, jnp.eye(k.shape[-1], dtype=k.dtype)))
-    # With the mean in its place, an unusable matrix has derivative 0 in its weight, too.
+    # Replace the logarithm of an unusable matrix by the mean, so that its weight has derivative 0.
     logs = _karcher.silence(logs, unusable, lax.stop_gradient(_karcher.weighted_sum(w, logs)))
     return _expm(_karcher.weighted_sum(w, logs))
 
@@ -334,7 +334,7 @@ def _mean_of_one_set(
     q, r = _lapack.qr(frame)
     f = solve_triangular(r.mT, q.mT, transpose=True)
 
-    if absent:  # keep definite matrices: the derivative in their weight is not 0
+    if absent:  # definite matrices stay, because the derivative in their weight is not 0
         unusable = (w == 0) & ~_is_definite(_in_frame(frame, k))
         k = _karcher.silence(k, unusable, matmul(f, f.mT))
     c = _in_frame(frame, k)
@@ -358,13 +358,13 @@ def _in_frame(frame: Float[Array, "d d"], k: Float[Array, "*m d d"]) -> Float[Ar
 
 
 def _affine_look(frame: Float[Array, "d d"], k: Float[Array, "m d d"], w: Float[Array, "m"]):
-    """Return S = Σ wᵢ log Cᵢ with Cᵢ = F⁻¹ Kᵢ F⁻ᵀ, and the steps for this point.
+    """Return S = Σ wᵢ log Cᵢ with Cᵢ = F⁻¹ Kᵢ F⁻ᵀ, two step lengths, and the rounding error of S.
 
-    The steps assume a Hessian with spectrum in [1, β]. The rounding error follows from an error E
-    in C, which changes log C by E_ij log[λᵢ, λⱼ]; this divided difference is at most 1/√(λᵢλⱼ). If
-    E_ij is about eps·λ₁, with λ₁ the largest eigenvalue, the norm of the change is at most
-    d·eps·λ₁·mean(1/λ). For kernels of 300 features the errors of `eigh` and of the products were a
-    quarter of this bound.
+    The step lengths, safe and longest, assume a Hessian with spectrum in [1, β]. The rounding error
+    follows from an error E in C, which changes log C by E_ij log[λᵢ, λⱼ]; this divided difference
+    is at most 1/√(λᵢλⱼ). If E_ij is about eps·λ₁, with λ₁ the largest eigenvalue, the norm of the
+    change is at most d·eps·λ₁·mean(1/λ). For kernels of 300 features the errors of `eigh` and of
+    the products were a quarter of this bound.
     """
 
     def add(total, matrix):

@@ -13,7 +13,7 @@ from jaxfs._numerics import attained, decay, map_chunks, matmul, safe_sqrt, smal
 from jaxfs._types import ArrayLike
 from jaxfs.kernels._distances import Points, distances_from, mean_point, points_about
 
-#: Maximum size, in numbers, of a block of rows.
+#: Maximum number of entries in a block of rows.
 BLOCK = 2**23
 
 
@@ -109,5 +109,5 @@ def affinity_rows(x: Float[Array, "n p"], k: int, present: Bool[Array, "n"]) -> 
 
 
 def _by_rows(function, n: int) -> Array:
-    """`function` of every row index, in blocks of at most `BLOCK` numbers."""
+    """`function` of every row index, in blocks of at most `BLOCK` entries."""
     return map_chunks(function, jnp.arange(n), BLOCK // n)

@@ -43,7 +43,7 @@ def _count_within(
     ratio: Float[Array, ""] | float = 1.0,
     closed: bool = False,
 ) -> Int[Array, "n"]:
-    """For each value, how many sorted values are within a radius; equal values always count.
+    """For each value, the number of sorted values within a radius; equal values always count.
 
     The values searched are `rising[start : start + size]`, at most n of them. Distances are `ratio`
     times the differences. `closed` also counts values at the radius.
@@ -52,7 +52,7 @@ def _count_within(
     away = operator.gt if closed else operator.ge
 
     def count(below):
-        """The number of values too far below, or of all values except those too far above."""
+        """The number of values too far below; or, if not `below`, of values not too far above."""
 
         def holds(i):
             other = at(rising, jnp.minimum(start + i, last))
@@ -77,8 +77,10 @@ class _Sorted(NamedTuple):
     present: Bool[Array, "n"]
     neighbors: Int[Array, "n"]  # k_c for each sample
     same: Bool[Array, "w n"]  # whether each of the places −k … k around a sample is in its class
-    starts: Int[Array, "2 n"]  # where `_ordered` puts the own class, and the other values to search
-    sizes: Int[Array, "2 n"]  # their numbers
+    # For each sample, two ranges of places in the result of `_ordered`: the values of its class,
+    # and the other values to search.
+    starts: Int[Array, "2 n"]
+    sizes: Int[Array, "2 n"]
     number: Int[Array, ""]
     constant: Float[Array, ""]  # Σ_i ψ(k_c) − ψ(N_c) + ψ(N)
 
@@ -196,7 +198,7 @@ def _ordered(row: Float[Array, "n"], group: Int[Array, "n"], num_classes: int):
 def _kth_distance(
     value: Float[Array, "n"], same: Bool[Array, "w n"]
 ) -> tuple[Float[Array, "n"], Int[Array, "n"], Bool[Array, ""]]:
-    """Distance to the k-th neighbour in a class, number of nearer values, and if values repeat.
+    """Distance to the k-th neighbour in a class, number of nearer values, whether values repeat.
 
     If a class has fewer than k other values, the distance to the farthest value is returned. A
     value and its k nearest neighbours are consecutive, so the narrowest of k + 1 windows of
