@@ -45,6 +45,16 @@ def is_traced(x: Any) -> bool:
     )
 
 
+def with_module(*arrays: Any) -> tuple[Any, ...]:
+    """Return `numpy` and NumPy arrays if all `arrays` are concrete, else `jax.numpy` and `arrays`.
+
+    Work on labels and weights by NumPy needs no compilation.
+    """
+    if any(map(is_traced, arrays)):
+        return jnp, *arrays
+    return np, *map(np.asarray, arrays)
+
+
 def array(x: Any, name: str, dtype: Any = None) -> jax.Array:
     """Return `x` as a JAX array. `x` is a NumPy, JAX or DLPack array, or a list of numbers.
 

@@ -220,11 +220,10 @@ def _dataset(one: Any, place: int) -> tuple[np.ndarray, ...]:
     if not 1 <= len(arrays) <= 2 or arrays[0].ndim != 2 or arrays[-1].ndim not in (1, 2):
         shapes = ", ".join(str(a.shape) for a in arrays)
         raise _checks.fail(name, "(x1, x2), (x, y) or x", f"shapes {shapes}")
-    if arrays[-1].ndim == 1 and len(arrays[0]) != len(arrays[-1]):
-        expected = "as many labels as samples"
-        raise _checks.fail(name, expected, f"{arrays[0].shape} and {arrays[1].shape}")
-    if arrays[-1].ndim == 2 and arrays[0].shape[1] != arrays[-1].shape[1]:
-        expected = "as many features in both classes"
+    # Labels have as many rows as the samples; a second class has as many columns.
+    axis = arrays[-1].ndim - 1
+    if arrays[0].shape[axis] != arrays[-1].shape[axis]:
+        expected = ("of as many labels as samples", "of as many features in both classes")[axis]
         raise _checks.fail(name, expected, f"{arrays[0].shape} and {arrays[1].shape}")
     return tuple(a if a.ndim == 1 or a.dtype.kind == "f" else a.astype(float) for a in arrays)
 

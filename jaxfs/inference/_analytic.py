@@ -20,7 +20,7 @@ from jaxfs.methods.classical import (
     pearson_score,
     t_score,
 )
-from jaxfs.methods.classical._class_moments import class_statistic, known_membership
+from jaxfs.methods.classical._class_moments import class_statistic, membership
 
 
 class FilterTest(NamedTuple):
@@ -71,7 +71,7 @@ def t_test(x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> F
     """
     scores = t_score(x, y, weights=weights)
     samples, y, w, _ = labelled_samples(x, y, 2, weights)
-    freedom = class_statistic(_welch_freedom, samples, known_membership(w, y, 2))
+    freedom = class_statistic(_welch_freedom, samples, membership(y, w, 2))
     return _finished(scores, f_survival(jnp.square(scores), jnp.ones_like(freedom), freedom))
 
 
@@ -149,7 +149,7 @@ def _welch_freedom(m) -> Float[Array, "d"]:
 
 def _masses(x, y, num_classes, weights) -> Float[Array, "c"]:
     _, y, w, num_classes = labelled_samples(x, y, num_classes, weights)
-    return jnp.asarray(known_membership(w, y, num_classes).mass, w.dtype)
+    return jnp.asarray(membership(y, w, num_classes).mass, w.dtype)
 
 
 def _finished(scores, p) -> FilterTest:

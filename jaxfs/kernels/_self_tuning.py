@@ -93,7 +93,8 @@ class AffinityRows(NamedTuple):
             here = self.present & self.present[i]
             return matmul(jnp.where(here, weights, 0.0)[None], v)[0]
 
-        return _by_rows(row, self.present.size)
+        n = self.present.size
+        return map_chunks(row, jnp.arange(n), BLOCK // n)
 
 
 def affinity_rows(x: Float[Array, "n p"], k: int, present: Bool[Array, "n"]) -> AffinityRows:
@@ -101,13 +102,10 @@ def affinity_rows(x: Float[Array, "n p"], k: int, present: Bool[Array, "n"]) -> 
     w = jnp.ones(x.shape[1], x.dtype)
     points = points_about(x, w, mean_point(x, w, present), present)
 
+    rows = jnp.arange(present.size)
+
     def scale(i):
-        others = present & (jnp.arange(present.size) != i)
-        return _local_scale(k, distances_from(i, points), others)
+        return _local_scale(k, distances_from(i, points), present & (rows != i))
 
-    return AffinityRows(points, safe_sqrt(_by_rows(scale, present.size)), present)
-
-
-def _by_rows(function, n: int) -> Array:
-    """`function` of every row index, in blocks of at most `BLOCK` entries."""
-    return map_chunks(function, jnp.arange(n), BLOCK // n)
+    scales = map_chunks(scale, rows, BLOCK // present.size)
+    return AffinityRows(points, safe_sqrt(scales), present)

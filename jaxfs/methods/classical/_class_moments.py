@@ -52,8 +52,9 @@ class Membership(NamedTuple):
     base: Int[Array, ""]  # the first sample that is present
 
 
-def membership(y: Any, w: Any, num_classes: int, xp: Any = jnp) -> Membership:
-    """Compute `Membership` with the array module `xp`: `jax.numpy` or `numpy`."""
+def membership(y: Any, w: Any, num_classes: int = 1) -> Membership:
+    """Return the `Membership` of samples with labels `y`; one class if `y` is `None`."""
+    xp, y, w = _checks.with_module(np.zeros(w.shape, np.int32) if y is None else y, w)
     member = (y[None] == xp.arange(num_classes, dtype=y.dtype)[:, None]) & (w > 0)[None]
     present = xp.any(member, axis=0)
     w = xp.where(present, w, xp.zeros_like(w))
@@ -62,17 +63,6 @@ def membership(y: Any, w: Any, num_classes: int, xp: Any = jnp) -> Membership:
     label = xp.clip(y, 0, num_classes - 1)
     first, base = xp.argmax(member, axis=1), xp.argmax(present)
     return Membership(present, label, w, shares, mass, mass / xp.sum(mass), first, base)
-
-
-def known_membership(w: Any, y: Any = None, num_classes: int = 1) -> Membership:
-    """`membership` by NumPy, without compilation, if concrete; one class without labels `y`."""
-    y = np.zeros(w.shape, np.int32) if y is None else y
-    if _checks.is_traced(y) or _checks.is_traced(w):
-        return _traced_membership(y, w, num_classes)
-    return membership(np.asarray(y), np.asarray(w), num_classes, np)
-
-
-_traced_membership = jax.jit(membership, static_argnums=2)
 
 
 def class_moments(x: Float[Array, "n d"], m: Membership) -> ClassMoments:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from jaxfs import _checks
 from jaxfs._types import ArrayLike
 from jaxfs.methods.classical import _bins, _class_moments
-from jaxfs.methods.classical._class_moments import Membership, class_statistic, known_membership
+from jaxfs.methods.classical._class_moments import Membership, class_statistic, membership
 
 
 def fisher_score(
@@ -234,15 +234,15 @@ def variance_score(x: ArrayLike, *, weights: ArrayLike | None = None) -> Float[A
     [1.0, 0.0]
     """
     x = _checks.samples(x)
-    members = known_membership(_checks.sample_weights(weights, x))
+    members = membership(None, _checks.sample_weights(weights, x))
     return class_statistic(_class_moments.variance, x, members)
 
 
 def _with_members(x, y, num_classes, weights) -> tuple[Array, Membership]:
     x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
-    return x, known_membership(w, y, num_classes)
+    return x, membership(y, w, num_classes)
 
 
 def _with_target(x, y, weights) -> tuple[Array, Array, Membership]:
     x, y, w = _checks.samples_with_target(x, y, weights)
-    return x, y, known_membership(w)
+    return x, y, membership(None, w)

@@ -13,7 +13,7 @@ from jaxfs._numerics import varied
 from jaxfs._types import ArrayLike
 from jaxfs.kernels._distances import squarable
 from jaxfs.methods.classical import _bins, _knn_information
-from jaxfs.methods.classical._class_moments import known_membership
+from jaxfs.methods.classical._class_moments import membership
 
 ESTIMATORS = ("knn", "binned")
 
@@ -137,7 +137,7 @@ def mutual_information_regression_score(
     if not _checks.is_traced(w) and (number := np.count_nonzero(np.asarray(w))) <= k:
         raise _checks.fail("num_neighbors", f"less than the {number} samples present", k)
     equal = (w > 0).astype(x.dtype)  # all positive weights are treated alike
-    return _knn_information.with_target(x, y, known_membership(equal), k)
+    return _knn_information.with_target(x, y, membership(None, equal), k)
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5))

@@ -12,7 +12,7 @@ samples, including the sample itself. This is the rule of Gao et al. (2017).
 
 import functools
 import operator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -85,8 +85,8 @@ class _Sorted(NamedTuple):
     constant: Float[Array, ""]  # Σ_i ψ(k_c) − ψ(N_c) + ψ(N)
 
 
-def _sorted_by_class(y, present, num_classes: int, k: int, dtype, xp: Any = jnp) -> _Sorted:
-    """Compute `_Sorted` with the array module `xp`: `jax.numpy` or `numpy`."""
+def _sorted_by_class(y, present, num_classes: int, k: int, dtype) -> _Sorted:
+    xp, y, present = _checks.with_module(y, present)
     n, classes = y.shape[0], xp.arange(num_classes, dtype=y.dtype)
     sizes = xp.sum((y[None] == classes[:, None]) & present[None], axis=1, dtype=np.int32)
     label = xp.clip(y, 0, num_classes - 1)
@@ -110,9 +110,6 @@ def _sorted_by_class(y, present, num_classes: int, k: int, dtype, xp: Any = jnp)
     return _Sorted(order, group, here, neighbors[own], same, starts, sizes, number, constant)
 
 
-_traced_by_class = jax.jit(_sorted_by_class, static_argnums=(2, 3, 4))
-
-
 def with_classes(x: Float[Array, "n d"], y, present, num_classes: int, k: int) -> Float[Array, "d"]:
     """Ross's estimate of the mutual information: ψ(N) + ⟨ψ(k_c) − ψ(N_c) − ψ(m_i)⟩.
 
@@ -120,11 +117,7 @@ def with_classes(x: Float[Array, "n d"], y, present, num_classes: int, k: int) -
     k_c = min(k, N_c − 1). m_i is the number of samples nearer than r_i. Classes of one sample are
     left out.
     """
-    if _checks.is_traced(y) or _checks.is_traced(present):
-        samples = _traced_by_class(y, present, num_classes, k, x.dtype)
-    else:
-        arrays = np.asarray(y), np.asarray(present)
-        samples = _sorted_by_class(*arrays, num_classes, k, x.dtype, np)
+    samples = _sorted_by_class(y, present, num_classes, k, x.dtype)
     return _with_classes(x, samples, num_classes, k)
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods.classical import _bins, _greedy
-from jaxfs.methods.classical._class_moments import known_membership
+from jaxfs.methods.classical._class_moments import membership
 
 #: Default number of bins. It is small because a table of two features has NUM_BINS² cells.
 NUM_BINS = 5
@@ -246,5 +246,5 @@ def _select(criterion, x, y, number, num_classes, num_bins, binning, weights, op
     num_bins = _checks.integer(num_bins, "num_bins", low=2)
     sizes = num_classes, num_bins, _checks.option(binning, "binning", _bins.BINNINGS)
     numbers = (jnp.asarray(value, x.dtype) for value in traced)
-    members = known_membership(w, y, num_classes)
+    members = membership(y, w, num_classes)
     return _greedy.select(criterion, number, options, sizes, x, y, members, *numbers)

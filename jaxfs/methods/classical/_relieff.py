@@ -27,7 +27,7 @@ from jaxtyping import Array, Float
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.methods.classical import _relief_visits
-from jaxfs.methods.classical._class_moments import known_membership
+from jaxfs.methods.classical._class_moments import membership
 
 #: Default number of neighbours (Kononenko 1994). Fewer are used if a class has fewer samples.
 _NEIGHBORS = 10
@@ -93,7 +93,7 @@ def relieff_score(
     x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
     k = _neighbors(num_neighbors, x, w, y, num_classes)
     block = _block_size(block_size, x, num_classes * k)
-    return _relief_visits.relieff(x, known_membership(w, y, num_classes), k, block)
+    return _relief_visits.relieff(x, membership(y, w, num_classes), k, block)
 
 
 def rrelieff_score(

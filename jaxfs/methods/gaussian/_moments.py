@@ -130,8 +130,7 @@ def class_places(
     overrides the sums of the weights. NumPy sorts concrete labels and weights, so that no program
     has to be compiled.
     """
-    xp: Any = jnp if _checks.is_traced(y) or _checks.is_traced(weights) else np
-    y, weights = (a if _checks.is_traced(a) else np.asarray(a) for a in (y, weights))
+    xp, y, weights = _checks.with_module(y, weights)
     n, rows = y.shape[0], _rows_per_block(y.shape[0], num_classes)
     y = xp.where((weights > 0) & (y >= 0) & (y < num_classes), y, num_classes).astype(np.int32)
     order = xp.argsort(y, stable=True).astype(np.int32)  # samples of no class come last
