@@ -52,8 +52,7 @@ class ClassBlocks(NamedTuple):
     def covariances_among(self, indices: Int[Array, "k"]) -> Float[Array, "c k k"]:
         x = jnp.take(self.blocks, indices, axis=-1)
         per_block = jax.vmap(lambda share, x: matmul(x.T * share[None], x))(self.places.shares, x)
-        own = self._by_class(per_block.reshape(per_block.shape[0], -1))
-        return own.reshape(-1, *per_block.shape[1:])
+        return self._by_class(per_block)
 
     def covariances(self) -> Float[Array, "c d d"]:
         """The covariances of all pairs of features, in one pass."""
@@ -86,13 +85,13 @@ class ClassBlocks(NamedTuple):
         """Return the mean of `a` over the samples of each class."""
         return self._by_class(products(self.places.shares, a))
 
-    def _by_class(self, a: Float[Array, "m d"]) -> Float[Array, "c d"]:
+    def _by_class(self, a: Float[Array, "m *s"]) -> Float[Array, "c *s"]:
         """Return the sum of `a` over the blocks of each class."""
         p = self.places
         if p.members is None:
             out = jax.ops.segment_sum(a, p.label, p.sizes.shape[0], indices_are_sorted=True)
         else:
-            out = matmul(p.members, a)
+            out = jnp.tensordot(p.members, a, 1, precision=lax.Precision.HIGHEST)
         return out if self.axis is None else lax.psum(out, self.axis)
 
     def _rows(self, a: Float[Array, "c d"]) -> Float[Array, "m 1 d"]:
