@@ -17,8 +17,7 @@ from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.resample import SelectionStability as SelectionStability
-from jaxfs.resample import nogueira
+from jaxfs.resample import SelectionStability, nogueira
 
 __all__ = [
     "ClusteringStability",

@@ -16,7 +16,6 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._checks import presence
 from jaxfs._numerics import map_chunks, matmul, nan_unless
 from jaxfs._types import ArrayLike, Scalar, Static, static_function
 
@@ -57,7 +56,7 @@ def subsample_masks(
     num_resamples = _checks.integer(num_resamples, "num_resamples", low=1)
     num_samples = _checks.integer(num_samples, "num_samples", low=1)
     _checks.number(fraction, "fraction", low=0, high=1, open_low=True, scalar=True)
-    present = presence(mask, num_samples)
+    present = _checks.presence(mask, num_samples)
     none = np.zeros(num_samples, np.int32)
     group = _checks.array(none if groups is None else groups, "groups")
     if group.shape != (num_samples,) or not jnp.issubdtype(group.dtype, jnp.integer):

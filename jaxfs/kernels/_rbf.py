@@ -1,6 +1,5 @@
 """Bandwidth rules and the Gaussian (RBF) kernel."""
 
-import dataclasses
 from typing import TypeAlias
 
 import equinox as eqx
@@ -149,7 +148,7 @@ def feature_bandwidth(
     if not isinstance(rule, (Median, Percentile)):
         return _positive(jnp.asarray(rule, x.dtype))
     chosen = jnp.matrix_transpose(x[:, sampled(x.shape[1], rule.sample)])
-    return _sigma(within(chosen, w), dataclasses.replace(rule, sample=None), None)
+    return _sigma(within(chosen, w), rule, None)
 
 
 def sampled(d: int, size: int | None) -> np.ndarray:

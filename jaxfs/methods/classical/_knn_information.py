@@ -29,8 +29,8 @@ from jaxfs.methods.classical._class_moments import Membership, class_moments, in
 
 def _digamma_table(n: int, dtype) -> np.ndarray:
     """Table of ψ(0), …, ψ(n). The entry for ψ(0) is 0 and is never used."""
-    harmonic = np.cumsum(1 / np.arange(1, n)) if n > 1 else np.zeros(0)
-    return np.concatenate([[0, -np.euler_gamma][: n + 1], harmonic - np.euler_gamma]).astype(dtype)
+    psi = np.append(0, np.cumsum(1 / np.arange(1, n))) - np.euler_gamma
+    return np.append(0, psi)[: n + 1].astype(dtype)
 
 
 def _count_within(
