@@ -91,6 +91,9 @@ def safe_divide(a: Array, b: Array) -> Array:
     """a / b, or 0 where b is 0; the derivative is 0 there, not NaN.
 
     With a single `where` around the quotient, the derivative would still contain 0 · ∞ = NaN.
+
+    Pass `b` in the shape of `a`. If `b` is smaller and is broadcast, XLA multiplies by 1/b instead,
+    and the result is not the correctly rounded quotient.
     """
     zero = b == 0
     quotient = a / jnp.where(zero, jnp.ones_like(b), b)
