@@ -1,8 +1,9 @@
 """Low-rank ManiFeSt scores for very many features, and estimates of the cost of ManiFeSt.
 
 The exact score needs six d×d matrices and two `eigh` of size d. Here each kernel is a low-rank
-factor plus the ridge. All other steps are exact: outside the span of both factors the two kernels
-are equal, so the mean, the difference and |D| only need matrices of twice the rank.
+factor plus a multiple of the identity. All other steps are exact: outside the span of both factors
+D is a multiple of the identity, so the mean, the difference and |D| only need matrices of twice the
+rank.
 """
 
 import dataclasses
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
@@ -44,9 +46,10 @@ def manifest_lowrank_score(
 ) -> Float[Array, "d"]:
     """ManiFeSt score for many features, from low-rank kernels, in time and memory linear in d.
 
-    Each kernel is approximated as K ≈ F Fᵀ + `ridge`·I, where F `(d, rank)` comes from the leading
-    eigenpairs of the kernel. D and |D| of these approximations are then computed exactly, in
-    2·`rank` dimensions.
+    Each kernel is approximated as K ≈ V (Λ − c I) Vᵀ + (c + `ridge`) I, where Λ and V are the
+    `rank` leading eigenpairs and c = (d − tr Λ)/(d − `rank`) is the mean of all other eigenvalues:
+    the trace of K is d. D and |D| of these approximations are then computed exactly, in 2·`rank`
+    dimensions. At small bandwidths the dropped eigenvalues are not small, but nearly equal.
 
     **Arguments**
 
@@ -56,8 +59,7 @@ def manifest_lowrank_score(
       of samples, because Gaussian kernels are not linear in the samples.
     - `bandwidth`: as in `manifest_score`; the default rule uses 2048 features. With more than
       16 384 features a rule must have a `sample`.
-    - `ridge`: positive, unless the rank is d. Eigenvalues far below the ridge do not matter.
-      Larger eigenvalues beyond the rank are lost.
+    - `ridge`: positive, unless the rank is d.
     - `t`, `weights1`, `weights2`: as in `manifest_score`.
     - `landmarks`: static, in [`rank`, d]: the number of features whose kernel columns give the
       eigenpairs; by default 4·`rank`. With d landmarks the eigenpairs are exact.
@@ -70,8 +72,7 @@ def manifest_lowrank_score(
     **Numerics** if JAX has float64 enabled (`jax_enable_x64`), the 2·`rank` problem and the
     matrices that define the eigenpairs are in float64 for every dtype of the data. On real data,
     scores computed entirely in float32 differed from these by at most 2e-3 of the top score. NaN in
-    the data makes all scores NaN. A traced ridge of 0 with a rank below d also makes all scores
-    NaN.
+    the data makes all scores NaN. A traced ridge below 0 also makes all scores NaN.
 
     **Defaults** were compared on Prostate-GE, 5 966 features, rank 200
     (`benchmarks/scale/manifest.py`). Exact eigenpairs have a Spearman correlation of .998 with the
@@ -146,14 +147,15 @@ def manifest_cost(
         return ManifestCost(8 * d * d * itemsize, 27 * d**3)
     k, m, refine = _ranks(d, rank, landmarks, refine)
     joint = min(2 * k, d)
-    choosing = 4 * d * (2 * m + 6 * m // _nystrom.PIVOT_BLOCKS) if m < d else 0  # in float32
+    candidates = _nystrom.num_candidates(d, m) if m < d else 0
     # Both factors, their joint basis with LAPACK's copies, and a product.
-    memory = max(choosing, itemsize * d * 6 * joint) + itemsize * (
+    memory = max(4 * candidates * 3 * m, itemsize * d * 6 * joint) + itemsize * (
         2 * n * d + 6 * max(_nystrom.BLOCK, d)
     )
     memory += 8 * (8 * m * m + 10 * joint * joint)
     row = 2 * n + 20  # a kernel entry: a product of n terms and an exponential
-    flops = 2 * (d * m * (3 * row + 6 * m + 2 * k) + 20 * m**3 + refine * d * d * (row + 2 * k))
+    flops = 2 * (d * m * (2 * row + 4 * m + 2 * k) + 20 * m**3 + refine * d * d * (row + 2 * k))
+    flops += 2 * candidates * (candidates * row + 2 * m * m)
     flops += 10 * d * joint * joint + 27 * joint**3
     return ManifestCost(memory, flops)
 
@@ -167,13 +169,23 @@ def _compiled(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
 def shard_score(shard, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
     """The scores of one device's features, which are the columns of `x1` and `x2`."""
     ridge = jnp.where(ridge >= 0, ridge, jnp.nan)  # a traced ridge may be negative
-    key1, key2 = jax.random.split(key)
-    f1 = _factor(shard, key1, x1, weights1, bandwidth, **options)
-    f2 = _factor(shard, key2, _score.computed_after(f1, x2), weights2, bandwidth, **options)
+    n = max(x1.shape[0], x2.shape[0])
+    classes = [_padded(n, x, w) for x, w in ((x1, weights1), (x2, weights2))]
+    x, w = (jnp.stack(pair) for pair in zip(*classes, strict=True))
+    # A loop over the classes: one program serves both, and only one kernel needs memory at a time.
+    one = lambda kxw: _factor(shard, *kxw, bandwidth, **options)  # noqa: E731
+    f1, f2 = lax.map(one, (jax.random.split(key), x, w))
     return _nystrom.joint_score(shard, f1, f2, ridge, t)
 
 
-def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
+def _padded(n, x, weights):
+    """The samples and weights of a class, with samples of weight 0 up to n samples."""
+    w = coordinate_weights(weights, jnp.matrix_transpose(x), "sample")
+    more = (0, n - x.shape[0])
+    return jnp.pad(x, (more, (0, 0))), jnp.pad(w, more)
+
+
+def _factor(shard, key, x, w, rule, *, rank, landmarks, refine):
     """The low-rank factor of one class's kernel; NaN if all weights are 0 or one is negative."""
     columns = jnp.matrix_transpose(x)
     if isinstance(rule, (Median, Percentile)):
@@ -181,8 +193,7 @@ def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
     else:
         sample = SEEN
     seen = shard.take(columns, jnp.asarray(sampled(shard.total, sample), jnp.int32))
-    sigma = feature_bandwidth(jnp.matrix_transpose(seen), rule, weights=weights)
-    w = coordinate_weights(weights, columns, "sample")
+    sigma = feature_bandwidth(jnp.matrix_transpose(seen), rule, weights=w)
     kernel = _nystrom.lazy_kernel(x, w, sigma, shard, seen)
     if landmarks == shard.total:
         chosen = jnp.arange(shard.total, dtype=jnp.int32)
@@ -191,7 +202,7 @@ def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
     factor = _nystrom.nystrom(kernel, chosen, rank)
     for _ in range(refine):
         factor = _nystrom.refined(kernel, factor)
-    return factor if weights is None else jnp.where(_score.valid_weights(weights), factor, jnp.nan)
+    return jnp.where(_score.valid_weights(w), factor, jnp.nan)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------

@@ -45,14 +45,6 @@ class Shard(NamedTuple):
         """The arrays of all devices, concatenated."""
         return jax.tree.map(lambda a: lax.all_gather(a, self.axis, tiled=True), tree)
 
-    def local(self, a: Array) -> Array:
-        """The local entries of `a`, an array over the whole axis; padding is 0."""
-        if self.axis is None:
-            return a
-        number = lax.axis_size(self.axis) * self.size
-        padded = jnp.pad(a, [(0, number - self.total)] + [(0, 0)] * (a.ndim - 1))
-        return lax.dynamic_slice_in_dim(padded, self.offset, self.size)
-
     def local_index(self, chosen: Int[Array, "m"]) -> Int[Array, "m"]:
         """Convert global to local indices; entries of other devices get `size`, out of range."""
         here = chosen - self.offset
@@ -65,18 +57,6 @@ class Shard(NamedTuple):
         at = self.local_index(chosen)
         here = (at < self.size).reshape(-1, *[1] * (a.ndim - 1))
         return self.sum(jnp.where(here, a[jnp.minimum(at, self.size - 1)], jnp.zeros_like(a[:1])))
-
-    def top_k(self, value: Float[Array, "size"], number: int, tree: Any) -> tuple[Array, Any]:
-        """Return the global indices of the `number` largest values, and `tree` at these indices.
-
-        Every device sends its own largest values. The result is the largest of the values sent.
-        """
-        top, at = lax.top_k(value, min(number, self.size))
-        mine = at + self.offset, jax.tree.map(lambda a: a[at], tree)
-        if self.axis is None:
-            return mine
-        order = lax.top_k(self.gather(top), number)[1]
-        return jax.tree.map(lambda a: a[order], self.gather(mine))
 
     def ring_sum(self, function: Callable[[Any], Array], tree: Any) -> Array:
         """Return the sum of `function(tree)` over the trees of all devices.

@@ -24,14 +24,21 @@ def two_classes(d=24, n=5, seed=0):
     return x1, x2
 
 
-def kernel(x):
-    return oracle.rbf_kernel(x, np.median(oracle.feature_distances(x)))
+def kernel(x, factor=1.0):
+    return oracle.rbf_kernel(x, factor * np.median(oracle.feature_distances(x)))
 
 
 def truncated(k, rank):
     """The leading eigenpairs of a kernel, put together again."""
     w, v = np.linalg.eigh(k)
     return (v[:, -rank:] * w[-rank:]) @ v[:, -rank:].T
+
+
+def with_mean_tail(k, rank):
+    """A kernel whose eigenvalues beyond the rank are replaced by their mean."""
+    w, v = np.linalg.eigh(k)
+    w[:-rank] = np.mean(w[:-rank])
+    return (v * w) @ v.T
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -44,12 +51,38 @@ def test_of_full_rank_it_is_the_exact_score(dtype):
     assert_close(got, exact, {"float32": 1e-3, "float64": 1e-9}[dtype])
 
 
-def test_the_joint_subspace_is_exact():
-    """With every feature a landmark: Algorithm 1 on d×d kernels of rank 3 plus a ridge."""
+@pytest.mark.parametrize(
+    ("rank", "factor", "t"), [(3, 1.0, 0.5), (3, 0.25, 0.3), (14, 0.25, 0.5), (23, 0.5, 0.8)]
+)
+def test_the_joint_subspace_is_exact(rank, factor, t):
+    """With every feature a landmark: Algorithm 1 on d×d kernels whose tail is its mean."""
     x1, x2 = two_classes()
-    dense = [truncated(kernel(x), 3) + 0.01 * np.eye(24) for x in (x1, x2)]
-    got = jaxfs.manifest_lowrank_score(KEY, x1, x2, rank=3, landmarks=24)
-    assert_close(got, oracle.algorithm1(*dense), 1e-9)
+    dense = [with_mean_tail(kernel(x, factor), rank) + 0.01 * np.eye(24) for x in (x1, x2)]
+    got = jaxfs.manifest_lowrank_score(
+        KEY, x1, x2, rank=rank, landmarks=24, bandwidth=jaxfs.Median(factor), t=t
+    )
+    assert_close(got, oracle.algorithm1(*dense, t), 1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_duplicated_and_coinciding_features(dtype):
+    """A kernel of rank 1 and one of rank 3 have no tail, whatever the rank that is asked for."""
+    x1, x2 = rng(1).normal(size=(2, 6, 3)).astype(dtype)
+    x1, x2 = np.repeat(x1[:, :1], 12, axis=1), np.repeat(x2, 4, axis=1)
+    exact = jaxfs.manifest_score(x1, x2, bandwidth=2.0)
+    score = jax.jit(lambda a: jaxfs.manifest_lowrank_score(KEY, a, x2, rank=5, bandwidth=2.0))
+    # The square root of a singular matrix of landmarks keeps half of the digits.
+    assert_close(score(x1), exact, {"float32": 5e-3, "float64": 1e-7}[dtype])
+    assert np.all(np.isfinite(jax.grad(lambda a: jnp.sum(score(a)))(x1)))
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.25])
+def test_small_bandwidths_find_planted_features(factor):
+    """Features 0 … 9 follow feature 10 in the second class only; the spectra are nearly flat."""
+    x1, x2 = rng(0).normal(size=(2, 20, 600)).astype(np.float32)
+    x2[:, :10] = x2[:, 10:11] + 0.1 * x2[:, :10]
+    score = jaxfs.manifest_lowrank_score(KEY, x1, x2, rank=20, bandwidth=jaxfs.Median(factor))
+    assert set(np.argsort(-score)[:11].tolist()) == set(range(11))
 
 
 def test_landmarks_and_passes_approach_the_leading_eigenpairs(monkeypatch):
@@ -74,7 +107,7 @@ def test_landmarks_and_passes_approach_the_leading_eigenpairs(monkeypatch):
 
 
 def test_landmarks_are_distinct_and_reach_loners():
-    """57 of 60 features nearly coincide; the other three are among the first ten landmarks."""
+    """57 of 60 features nearly coincide; the other three are among the 15 landmarks."""
     x = 1e-3 * rng(0).normal(size=(4, 60))
     x[:, [7, 20, 41]] += np.eye(4, 3) * 5
     w = jnp.ones(4)
@@ -83,14 +116,30 @@ def test_landmarks_are_distinct_and_reach_loners():
     @jax.jit
     def landmarks(x):
         lazy = _nystrom.lazy_kernel(x, w, jnp.asarray(1.0), shard, x.T)
-        return _nystrom.pivots(KEY, lazy, 10)
+        return _nystrom.pivots(KEY, lazy, 15)
 
     chosen = landmarks(x).tolist()
     assert {7, 20, 41} < set(chosen)
-    assert len(set(chosen)) == 10
+    assert len(set(chosen)) == 15
 
 
-def test_gradient_is_that_of_the_factors():
+def test_landmarks_reach_small_clusters():
+    """Four of 2000 features are close to each other, all others are far apart."""
+    x = rng(0).normal(size=(30, 2000))
+    x[:, 100:104] = x[:, 100:101] + 0.01 * x[:, 100:104]
+    shard = Shard(2000, 2000)
+
+    @jax.jit
+    def landmarks(key):
+        lazy = _nystrom.lazy_kernel(x, jnp.ones(30), jnp.asarray(0.7), shard, x.T)
+        return _nystrom.pivots(key, lazy, 100)
+
+    hits = [np.any((c >= 100) & (c < 104)) for c in map(landmarks, jax.random.split(KEY, 10))]
+    assert sum(hits) >= 9  # uniform draws reach it in 19% of the runs
+
+
+@pytest.mark.parametrize("factor", [0.3, 1.0])
+def test_gradient_is_that_of_the_factors(factor):
     x1, x2 = two_classes()
     weight = rng(3).normal(size=24)
 
@@ -101,7 +150,7 @@ def test_gradient_is_that_of_the_factors():
         )  # fmt: skip
         return score @ jnp.asarray(weight)
 
-    at = (jnp.asarray(x1), jaxfs.Median(jnp.asarray(1.0), sample=20), 0.05, 0.4)
+    at = (jnp.asarray(x1), jaxfs.Median(jnp.asarray(factor), sample=20), 0.05, 0.4)
     along = (rng(4).normal(size=x1.shape), jaxfs.Median(jnp.asarray(0.5), sample=20), 0.02, 0.1)
     assert_derivatives(lambda a: total(*a), at, along, rtol=1e-5)
 
