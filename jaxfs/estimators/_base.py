@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import jax
@@ -195,6 +195,19 @@ class Selector(SelectorMixin, BaseEstimator):
         entries = self._entries(n_samples, n_features, n_classes)
         return FitMemory(entries * np.dtype(self.dtype or "float64").itemsize)
 
+    def significance(
+        self, X: Any, y: Any, rule: FDR | None = None, *, groups: Any = None, strata: Any = None
+    ) -> Significance:
+        """Return `p_values (d,)` and `q_values (d,)` of the scores of all features.
+
+        The estimator need not be fitted, and is not changed. `rule` gives the number of
+        permutations; `groups` and `strata` are as in `fit`.
+        """
+        rule = rule or FDR()
+        other = clone(self).set_params(n_features_to_select=rule)
+        with other._reading(X, y, Blocks(groups, strata)) as data:
+            return other._significance(data, rule)
+
     # ---- Defined by each method ----
 
     def _target_kind(self) -> str:
@@ -210,6 +223,10 @@ class Selector(SelectorMixin, BaseEstimator):
     def _prepare(self, data: PaddedData) -> None:
         """Check options against the data. `fit` calls it before it checks the memory."""
 
+    def _significance(self, data: PaddedData, rule: FDR) -> Significance:
+        """Return p-values and q-values of the features, for methods that score every feature."""
+        raise NotImplementedError
+
     def _answer(self, data: PaddedData) -> dict[str, Any]:
         """Return `scores_`, `order` (best feature first), `number` to select, other attributes."""
         raise NotImplementedError
@@ -220,13 +237,7 @@ class Selector(SelectorMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, blocks: Blocks) -> None:
         caller = _arrays.namespace(X)
-        data = self._read(X, y)
-        wide = data.values.dtype == np.float64
-        with jax.enable_x64(True) if wide else contextlib.nullcontext():
-            self._prepare(data)
-            self._check_memory(data)
-            self._wanted(data.num_features)  # raises before the work
-            self._blocks = self._check_blocks(blocks, data.num_samples)
+        with self._reading(X, y, blocks) as data:
             if self.n_features_to_select == "one_se":
                 self._validate_number(data)
             found = self._answer(data)
@@ -241,6 +252,18 @@ class Selector(SelectorMixin, BaseEstimator):
         self.scores_, self.ranking_, self.support_ = map(keep, (scores, ranking, self._mask))
         for name, value in found.items():
             setattr(self, name, value)
+
+    @contextlib.contextmanager
+    def _reading(self, X: Any, y: Any, blocks: Blocks) -> Iterator[PaddedData]:
+        """Read and check everything before the work, and set the precision of JAX for it."""
+        data = self._read(X, y)
+        wide = data.values.dtype == np.float64
+        with jax.enable_x64(True) if wide else contextlib.nullcontext():
+            self._prepare(data)
+            self._check_memory(data)
+            self._wanted(data.num_features)
+            self._blocks = self._check_blocks(blocks, data.num_samples)
+            yield data
 
     def _read(self, X: Any, y: Any) -> PaddedData:
         """Return the checked data, and set the attributes that describe the features."""
@@ -335,9 +358,10 @@ class Selector(SelectorMixin, BaseEstimator):
 
     def _check_scored(self) -> None:
         """Raise `ValueError` if the rules "gap" and "fdr" have no scores to work with."""
-        wanted, name = self.n_features_to_select, type(self).__name__
+        rule, name = _number.fdr_rule(self.n_features_to_select), type(self).__name__
+        wanted = "gap" if rule is None else "fdr"
         raise ValueError(
-            f"n_features_to_select={wanted!r} needs a score of every feature alone, and {name}"
+            f'n_features_to_select="{wanted}" needs a score of every feature alone, and {name}'
             ' selects features together; use a number, "auto" or, with a target, "one_se"'
         )
 

@@ -52,8 +52,8 @@ class Significance(NamedTuple):
 
     p_values: np.ndarray
     q_values: np.ndarray
-    source: str
-    least: int
+    source: str = ""
+    least: int = 1
 
     def selected(self, level: float, name: str) -> np.ndarray:
         """Return the mask of features with q ≤ `level`; raise `ValueError` if there is none."""
