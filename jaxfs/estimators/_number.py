@@ -30,9 +30,10 @@ class FDR:
       selected ones, in (0, 1).
     - `n_permutations`: number of relabelings of the permutation test. `None` uses the distribution
       of the score if it is known (`"anova"`, `"t"`, `"chi2"`, `"pearson"` and `"f_regression"` of
-      `FilterSelector`, without groups and strata). For other scores it is ⌈d / level⌉, so that a
-      single feature can be significant, and at least 999. Scores that are computed again for each
-      relabeling have at most 999; then several features must be significant together.
+      `FilterSelector`, without groups and strata). For other scores it is ⌈d / level⌉, with which
+      a single feature can be significant, but at least 999 and at most 9999 for ANOVA and ReliefF,
+      and 999 for scores that share no work between relabelings. With fewer than d / level,
+      several features must be significant together.
     - `random_state`: integer seed of the relabelings.
 
     For methods that score every feature individually, such as `FilterSelector`, the q-values bound
