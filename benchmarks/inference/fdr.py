@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxfs.inference import knockoff_select, lasso_score
 
-TRUE, FDR, SAVED = 30, 0.1, 20
+TRUE, FDR, SAVED = 30, 0.1, 40
 #: Samples, features and correlation of each design.
 DESIGNS = {
     "independent": (400, 200),
@@ -72,7 +72,8 @@ def main(draws: int, folder: Path | None) -> None:
                 found.append(rates(np.asarray(result.selected), true))
                 if folder and draw < SAVED:
                     name = f"{list(DESIGNS).index(design)}-{response}-{draw}"
-                    np.savez(folder / name, x=x, y=y, true=true, found=found[-1])
+                    own = {"selected": result.selected, "statistics": result.statistics[0]}
+                    np.savez(folder / name, x=x, y=y, true=true, **own)
             line(f"{design}, {response}", found)
 
 

@@ -1,6 +1,6 @@
 """Speed of the permutation tests and of knockoffs: `python -m benchmarks.inference.speed`.
 
-Times are processor seconds of a warm call, the least of three. Set OMP_NUM_THREADS=1 and
+Times are processor seconds of a warm call, the least of ten. Set OMP_NUM_THREADS=1 and
 XLA_FLAGS=--xla_cpu_multi_thread_eigen=false to measure one thread.
 """
 
@@ -17,7 +17,7 @@ from jaxfs.inference import AnovaScore, ReliefFScore, knockoff_select, lasso_sco
 KEY = jax.random.key(0)
 
 
-def seconds(call, repeats: int = 3) -> float:
+def seconds(call, repeats: int = 10) -> float:
     jax.block_until_ready(call())
     times = []
     for _ in range(repeats):

@@ -11,10 +11,11 @@ import numpy as np
 
 from jaxfs import evaluate
 from jaxfs._checks import listed
-from jaxfs.cli._request import Request, find_method, make_estimator, parameters
+from jaxfs.cli._request import Request, find_method, make_estimator, parameters, used_blocks
 from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators import METHODS, Method
+from jaxfs.estimators import FDR, METHODS, Method
+from jaxfs.estimators._significance import Significance
 from jaxfs.resample import Stability, subsample_masks
 
 #: Methods whose result depends on the units of the features. The other methods are independent of
@@ -38,7 +39,8 @@ class Answer:
     `order`: columns of the selected features in the table, best first. `scores (d,)`: scores of all
     features. `parameters`: parameters of the estimator. `seconds`: duration of the fit. `notes`:
     warnings for the user. `classes`: number of rows of each class. `stability`: stability of the
-    selection over resamples, or `None`.
+    selection over resamples, or `None`. `tested`: p-values and q-values, or `None`. `reason`: how
+    the number of features came about.
     """
 
     method: Method
@@ -49,6 +51,8 @@ class Answer:
     notes: tuple[str, ...]
     classes: Mapping[str, int]
     stability: Stability | None = None
+    tested: Significance | None = None
+    reason: str = ""
 
 
 def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
@@ -57,7 +61,10 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     y, classes, notes = target_values(table, method.targets, method.name)
     notes += [] if request.standardize else _note_units(table.values, method)
     start = time.perf_counter()
-    notes += fit_estimator(estimator, request, table.values, y)
+    blocks = _blocks(table, request)
+    own = {name: values for name, values in blocks.items() if name in used_blocks(request)}
+    notes += fit_estimator(estimator, request, table.values, y, **own)
+    tested = _tested(estimator, request, table.values, y, blocks)
     seconds = time.perf_counter() - start
     ranking, chosen = np.asarray(estimator.ranking_), np.flatnonzero(estimator.support_)
     order = chosen[np.argsort(ranking[chosen], stable=True)]
@@ -76,7 +83,34 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
         notes += [f"{lost}: {listed(never)}"] if never else []
     scores = np.asarray(estimator.scores_, np.float64)
     found = parameters(estimator)
-    return Answer(method, found, order, scores, seconds, tuple(notes), classes, stability)
+    reason = estimator.n_features_reason_
+    return Answer(
+        method, found, order, scores, seconds, tuple(notes), classes, stability, tested, reason
+    )
+
+
+def _blocks(table: Table, request: Request) -> dict[str, np.ndarray]:
+    """Return the columns of groups and strata that a request names."""
+    columns = {"groups": request.groups, "strata": request.strata}
+    return {what: table.labels[name] for what, name in columns.items() if name is not None}
+
+
+def _tested(
+    estimator: Any, request: Request, values: np.ndarray, y: Any, blocks: dict[str, np.ndarray]
+) -> Significance | None:
+    """Return the p-values of the fit, or those of the permutation test that a request asks for."""
+    if hasattr(estimator, "q_values_"):
+        return Significance(estimator.p_values_, estimator.q_values_)
+    if request.permutations is None:
+        return None
+    if request.standardize:
+        values = standardize_columns(values)
+    try:
+        rule = FDR(n_permutations=request.permutations, random_state=request.seed)
+        return estimator.significance(values, y, rule, **blocks)
+    except ValueError as error:
+        message = str(error).replace('n_features_to_select="fdr"', "--permutations")
+        raise Refusal(message) from error
 
 
 def target_values(table: Table, targets: str, name: str) -> Labels:
@@ -126,7 +160,7 @@ def _note_units(values: np.ndarray, method: Method) -> list[str]:
 
 
 def fit_estimator(
-    estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None
+    estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None, **blocks: np.ndarray
 ) -> list[str]:
     """Fit an estimator, and return its warnings; its errors become a `Refusal`."""
     if request.standardize:
@@ -134,9 +168,10 @@ def fit_estimator(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            estimator.fit(values, y)
+            estimator.fit(values, y, **blocks)
         except (ValueError, MemoryError, ImportError) as error:
-            raise Refusal(str(error).replace("n_features_to_select", "-k")) from error
+            words = str(error).replace("FDR(n_permutations=…)", "--permutations")
+            raise Refusal(words.replace("n_features_to_select", "-k")) from error
     messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     return list(dict.fromkeys(messages))
 

@@ -37,6 +37,8 @@ def _read(context: typer.Context) -> Table:
     """Read the table of a command with the reading options that the user gave."""
     given, names = context.params, ("target", "impute", "header", "delimiter", "decimal", "max_gb")
     options = {name: given[name] for name in names}
+    labels = (given.get("groups"), given.get("strata"))
+    options["labels"] = list(dict.fromkeys(name for name in labels if name is not None))
     return read_table(given["table"], drop=given["drop"] or (), **options)
 
 
@@ -48,6 +50,10 @@ def select(
     target: _options.Target = None,
     method: _options.Method = "manifest",
     k: _options.Number = "auto",
+    fdr: _options.Fdr = None,
+    permutations: _options.Permutations = None,
+    groups: _options.Groups = None,
+    strata: _options.Strata = None,
     out: _options.Out = None,
     raw: _options.Raw = False,
     plot: _options.Plot = None,
@@ -73,11 +79,13 @@ def select(
     jaxfs select cells.csv --target type --method manifest -k 20 --plot scores.png
     """
     from jaxfs.cli import _answer, _output, _report
-    from jaxfs.cli._request import Request, check_request, parse_number
+    from jaxfs.cli._request import Request, check_request, parse_rule
 
     verbose = not quiet and sys.stderr.isatty()
     options = tuple(option or ())
-    request = Request(method, parse_number(k), seed, dtype, solver, options, standardize, verbose)
+    number = parse_rule(k, fdr, permutations, seed)
+    request = Request(method, number, seed, dtype, solver, options, standardize, verbose)
+    request = request._replace(permutations=permutations, groups=groups, strata=strata)
     check_request(request, target)
     if raw and out is None:
         raise Refusal("--raw needs --out")
@@ -95,8 +103,8 @@ def select(
     data = _read(context)
     _print_notes(data.notes, quiet)
     use_cache()
-    number = resamples if resamples is not None else 10 if report is not None else 0
-    answer = _answer.choose(data, request, number)
+    repeats = resamples if resamples is not None else 10 if report is not None else 0
+    answer = _answer.choose(data, request, repeats)
     _print_notes(answer.notes, quiet)
     with _output.write_atomically(force=force) as temporary:
         if out is not None:
@@ -125,6 +133,7 @@ def compare(
     ] = "manifest,relieff,gc",
     k: _options.NumberOrTen = None,
     folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
+    groups: _options.Groups = None,
     json: _options.Json = False,
     drop: _options.Drop = None,
     impute: _options.Impute = None,
@@ -139,8 +148,10 @@ def compare(
 ) -> None:
     """Compare methods on one table by cross-validated accuracy, stability and overlap.
 
-    Each fold selects features from its training rows only, and measures the accuracy of logistic
-    regression (for a numeric target, R² of ridge regression) on its test rows.
+    Each fold selects features from its training rows only, and measures the accuracy, balanced
+    accuracy and AUC of logistic regression (for a numeric target, R² of ridge regression) on its
+    test rows. The folds are stratified by class. With --groups, the rows of a group, such as a
+    patient, stay in one fold.
 
     jaxfs compare cells.csv --target type --methods manifest,relieff,gc -k 20
     """
@@ -162,7 +173,8 @@ def compare(
     _print_notes(notes, quiet)
     use_cache()
     verbose = not quiet and sys.stderr.isatty()
-    result = _compare.compare(data, requests, folds=folds, seed=seed, verbose=verbose)
+    together = None if groups is None else data.labels[groups]
+    result = _compare.compare(data, requests, together, folds=folds, seed=seed, verbose=verbose)
     _print_notes(result.notes, quiet)
     if json:
         content = {"table": str(table), "k": str(number), "seed": seed}

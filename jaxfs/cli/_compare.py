@@ -11,37 +11,39 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn import metrics
 
 from jaxfs import evaluate
+from jaxfs._checks import listed
 from jaxfs.cli import _answer
-from jaxfs.cli._request import Request, find_method, make_estimator
+from jaxfs.cli._request import Request, find_method, make_estimator, used_blocks
 from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators import Method, _progress
+from jaxfs.estimators import Method, _progress, _validation
+from jaxfs.estimators._validation import Fold
 
 #: Number of random baselines per fold.
 _DRAWS = 5
-#: The training rows and the test rows of a fold.
-_Fold = tuple[np.ndarray, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonRow:
     """The results of one method or baseline.
 
-    `features`: mean number of selected features. `mean`, `by_fold`: accuracy or R². `stability`:
-    Nogueira's measure of the selections, 1 if all folds agree, about 0 for random selections, NaN
-    if all features are selected. `seconds`: total duration of the fits, including compilation.
+    `features`: mean number of selected features. `mean`, `by_fold`: accuracy or R². For classes,
+    `balanced_accuracy` is the mean of the accuracies of the classes, and `auc` the area under the
+    ROC curve (for several classes, the mean of each class against the rest); both are means over
+    the folds. `stability`: Nogueira's measure of the selections, 1 if all folds agree, about 0 for
+    random selections, NaN if all features are selected. `seconds`: total duration of the fits,
+    including compilation.
     """
 
     name: str
     features: float
     mean: float | None
     by_fold: list[float] | None
+    balanced_accuracy: float | None = None
+    auc: float | None = None
     stability: float | None = None
     seconds: float | None = None
 
@@ -52,7 +54,8 @@ class Comparison:
 
     `measure`: "accuracy"; "R²" if the target is a number; `None` without a target. `methods`: the
     methods, followed by the baselines of all features and of random features. `overlap`: for each
-    pair of methods, the mean over the folds of 2·|A ∩ B| / (|A| + |B|).
+    pair of methods, the mean over the folds of 2·|A ∩ B| / (|A| + |B|). `verdict`: the result in
+    words; `None` without a target.
     """
 
     measure: str | None
@@ -60,47 +63,60 @@ class Comparison:
     methods: list[ComparisonRow]
     overlap: dict[str, dict[str, float]]
     notes: list[str]
+    verdict: str | None = None
 
 
 def compare(
-    table: Table, requests: Sequence[Request], *, folds: int, seed: int, verbose: bool = False
+    table: Table,
+    requests: Sequence[Request],
+    groups: np.ndarray | None = None,
+    *,
+    folds: int,
+    seed: int,
+    verbose: bool = False,
 ) -> Comparison:
-    """Return the comparison of several requests on one table, by cross-validation."""
+    """Return the comparison of several requests on one table, by cross-validation.
+
+    Rows of equal `groups (n,)` stay in one fold.
+    """
     methods = [find_method(request.method) for request in requests]
     if len(set(methods)) < len(methods):
         raise Refusal("methods must differ from each other")
     if {"classes", "numbers"} <= {method.targets for method in methods}:
         raise Refusal("methods for classes cannot be compared with methods for numeric targets")
     y, classes, notes = _target(table, methods)
-    parts = _folds(len(table.values), y, classes, folds, seed)
-    regression = LogisticRegression(max_iter=1000) if classes else Ridge()
-    accuracy = functools.partial(_accuracy, make_pipeline(StandardScaler(), regression), y)
+    parts = _folds(len(table.values), y, classes, groups, folds, seed)
+    measure = functools.partial(_measure, _validation.default_model(bool(classes)), y, classes)
     if table.gaps is not None:
         notes.append("each fold replaces missing values by the medians of its training rows")
     rows, chosen = [], {}
     with _progress.bar("folds", len(requests) * folds, show=verbose) as done:
         for method, request in zip(methods, requests, strict=True):
-            supports, accuracies, seconds = [], [], 0.0
+            supports, measured, seconds = [], [], 0.0
+            inside = groups if "groups" in used_blocks(request) else None
             for train, test in parts:
                 values, estimator = _fill(table, train), make_estimator(request)
                 known = y[train] if method.supervised and y is not None else None
+                blocks = {} if inside is None else {"groups": inside[train]}
                 start = time.perf_counter()
-                found = _answer.fit_estimator(estimator, request, values[train], known)
+                found = _answer.fit_estimator(estimator, request, values[train], known, **blocks)
                 seconds += time.perf_counter() - start
                 notes += [f"{method.name}: {note}" for note in found]
                 supports.append(support := np.asarray(estimator.support_))
                 if y is not None:
-                    accuracies.append(accuracy(values[:, support], train, test))
+                    measured.append(measure(values[:, support], train, test))
                 done(1)
             chosen[method.name] = selected = np.array(supports)
             stability = float(evaluate.selection_stability(selected).stability)
             number = float(selected.sum() / folds)
-            rows.append(_row(method.name, number, accuracies, stability, seconds))
-    if y is not None:
-        rows += _baselines(accuracy, table, parts, rows, seed)
-    measure = None if y is None else "accuracy" if classes else "R²"
+            rows.append(_row(method.name, number, measured, stability, seconds))
+    verdict, name = None, None if y is None else "accuracy" if classes else "R²"
+    if name is not None:
+        rows += _baselines(measure, table, parts, rows, seed)
+        common = max(classes.values(), default=0) / len(table.values)
+        verdict = _verdict(rows, name, common if classes else None)
     overlap = {m: {n: _dice(a, b) for n, b in chosen.items()} for m, a in chosen.items()}
-    return Comparison(measure, folds, rows, overlap, list(dict.fromkeys(notes)))
+    return Comparison(name, folds, rows, overlap, list(dict.fromkeys(notes)), verdict)
 
 
 def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
@@ -114,8 +130,13 @@ def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
 
 
 def _folds(
-    n: int, y: np.ndarray | None, classes: Mapping[str, int], folds: int, seed: int
-) -> list[_Fold]:
+    n: int,
+    y: np.ndarray | None,
+    classes: Mapping[str, int],
+    groups: np.ndarray | None,
+    folds: int,
+    seed: int,
+) -> list[Fold]:
     if not 2 <= folds <= n // 2:
         raise Refusal(f"--folds must be from 2 to half of the {n} rows, got {folds}")
     rare = min(classes, key=lambda name: classes[name], default=None)
@@ -124,8 +145,14 @@ def _folds(
         raise Refusal(
             f"--folds must be at most the size of class {quote(rare)} ({rows}), got {folds}"
         )
-    split = (StratifiedKFold if classes else KFold)(folds, shuffle=True, random_state=seed)
-    return list(split.split(np.empty((n, 1)), y))
+    if groups is not None and len(np.unique(groups)) < folds:
+        number = plural(len(np.unique(groups)), "group")
+        raise Refusal(f"--folds must be at most the number of groups ({number}), got {folds}")
+    target = np.zeros(n) if y is None else y
+    parts = _validation.split(target, folds, classes=bool(classes), groups=groups, seed=seed)
+    if classes and any(len(np.unique(target[train])) < len(classes) for train, _ in parts):
+        raise Refusal("the training rows of a fold have no row of some class: use fewer --folds")
+    return parts
 
 
 def _fill(table: Table, train: np.ndarray) -> np.ndarray:
@@ -142,15 +169,29 @@ def _fill(table: Table, train: np.ndarray) -> np.ndarray:
     return values
 
 
-def _accuracy(model: Any, y: Any, values: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
-    """Return the accuracy, or R² for a numeric target, on the test rows of a fold."""
+def _measure(
+    model: Any, y: Any, classes: Any, values: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> tuple[float, ...]:
+    """Return accuracy, balanced accuracy and AUC, or R² for a number, on the test rows of a fold.
+
+    The AUC is NaN if a class has no test row.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # models that do not converge affect all methods
-        return float(model.fit(values[train], y[train]).score(values[test], y[test]))
+        model.fit(values[train], y[train])
+        first = float(model.score(values[test], y[test]))
+        if not classes:
+            return (first,)
+        balanced = metrics.balanced_accuracy_score(y[test], model.predict(values[test]))
+        if len(np.unique(y[test])) < len(classes):
+            return first, float(balanced), float("nan")
+        shares = model.predict_proba(values[test])
+        shares = shares[:, 1] if len(classes) == 2 else shares
+        return first, float(balanced), metrics.roc_auc_score(y[test], shares, multi_class="ovr")
 
 
 def _baselines(
-    accuracy: Callable[..., float], table: Table, folds: list[_Fold], rows: list[Any], seed: int
+    measure: Callable[..., Any], table: Table, folds: list[Fold], rows: list[Any], seed: int
 ) -> list[ComparisonRow]:
     """Return the rows of two baselines: all features, and as many random ones as methods select."""
     d = table.values.shape[1]
@@ -159,15 +200,59 @@ def _baselines(
     everything, random = [], []
     for train, test in folds:
         values = _fill(table, train)
-        everything.append(accuracy(values, train, test))
+        everything.append(measure(values, train, test))
         draws = [values[:, rng.permutation(d)[:k]] for _ in range(_DRAWS)]
-        random.append(float(np.mean([accuracy(drawn, train, test) for drawn in draws])))
+        random.append(np.mean([measure(drawn, train, test) for drawn in draws], axis=0))
     return [_row("all features", float(d), everything), _row("at random", float(k), random)]
 
 
-def _row(name: str, features: float, by_fold: list[float], *rest: float) -> ComparisonRow:
-    mean = float(np.mean(by_fold)) if by_fold else None
-    return ComparisonRow(name, features, mean, by_fold or None, *rest)
+def _row(
+    name: str,
+    features: float,
+    measured: list[Any],
+    stability: float | None = None,
+    seconds: float | None = None,
+) -> ComparisonRow:
+    """Return a row from the measures of each fold, `(folds, 1)` or `(folds, 3)`."""
+    found = np.array(measured)
+    if not found.size:
+        return ComparisonRow(name, features, None, None, stability=stability, seconds=seconds)
+    balanced, auc = None, None
+    if found.shape[1] > 1:
+        balanced = float(found[:, 1].mean())
+        known = found[~np.isnan(found[:, 2]), 2]
+        auc = float(known.mean()) if known.size else float("nan")
+    by_fold = found[:, 0].tolist()
+    return ComparisonRow(
+        name, features, float(np.mean(by_fold)), by_fold, balanced, auc, stability, seconds
+    )
+
+
+def _verdict(rows: list[Any], measure: str, common: float | None) -> str:
+    """Return what the comparison shows, by differences in the same folds.
+
+    A difference within two standard errors over the folds is none. `common`: share of the largest
+    class.
+    """
+    methods, everything, random = rows[:-2], rows[-2], rows[-1]
+    best = max(methods, key=lambda row: row.mean)
+
+    def ahead(row: Any) -> int:
+        gaps = np.array(best.by_fold) - np.array(row.by_fold)
+        error = gaps.std(ddof=1) / np.sqrt(gaps.size)
+        return 0 if abs(gaps.mean()) <= 2 * error else int(np.sign(gaps.mean()))
+
+    equal = [row.name for row in methods if row is not best and ahead(row) == 0]
+    first = f"{best.name} has the largest {measure}, {best.mean:.3f}"
+    if equal:
+        first += f"; {listed(equal)} {'is' if len(equal) == 1 else 'are'} not clearly worse"
+    against = {1: "better than", 0: "as good as", -1: "worse than"}[ahead(everything)]
+    second = f"{best.features:g} features are {against} all {everything.features:g}"
+    if common is not None and best.mean <= common:
+        return f"{first}. Always naming the largest class has {common:.3f}: no method helps."
+    if ahead(random) < 1:
+        return f"{first}. {second}, but not clearly better than random features."
+    return f"{first}. {second}, and better than random features."
 
 
 def _dice(a: np.ndarray, b: np.ndarray) -> float:

@@ -28,9 +28,20 @@ Target = Annotated[
     str | None, Option("--target", "-t", help="Target column: a name or a position (-1: last).")
 ]
 Drop = Annotated[list[str] | None, Option("--drop", "-d", help="Column to leave out; repeatable.")]
-_NUMBER = "Number of features: 20, a fraction such as 0.1, or auto."
+_NUMBER = "Number of features: 20, a fraction such as 0.1, or a rule: auto, gap, fdr or one_se."
 Number = Annotated[str, Option("-k", "--number", help=_NUMBER)]
 NumberOrTen = Annotated[str | None, Option("-k", "--number", help=_NUMBER, show_default="10")]
+Fdr = Annotated[
+    float | None, Option(help="Select features with q-values up to this false discovery rate.")
+]
+_PERMUTATIONS = "Give p-values by a test with this many permutations of the target."
+Permutations = Annotated[int | None, Option(min=1, help=_PERMUTATIONS)]
+Groups = Annotated[
+    str | None, Option(help="Column of groups of rows that belong together, such as patients.")
+]
+Strata = Annotated[
+    str | None, Option(help="Column of strata within which the target is permuted, such as sites.")
+]
 Impute = Annotated[
     str | None, Option(help="Missing values: median (of the column) or drop (omit the row).")
 ]

@@ -59,20 +59,25 @@ def _number(value: float | None, form: str = ".4g") -> str:
 def print_selection(table: Table, answer: Answer) -> None:
     """Print the selected features and their scores, best first."""
     often = None if answer.stability is None else answer.stability.frequencies
-    rows = []
+    rows, tested = [], answer.tested
     for place, j in enumerate(answer.order[:_SHOWN], start=1):
         share = [] if often is None else [f"{float(often[j]):.0%}"]
-        rows.append([str(place), printable(table.names[j]), _number(answer.scores[j]), *share])
+        pq = [] if tested is None else [_number(tested.p_values[j]), _number(tested.q_values[j])]
+        rows.append([str(place), printable(table.names[j]), _number(answer.scores[j]), *pq, *share])
     (n, d), k = table.values.shape, len(answer.order)
     title = f"{k} of {d} features of {n} rows by {answer.method.name}"
-    headings = ["rank", "feature", "score", *([] if often is None else ["selected in resamples"])]
+    headings = ["rank", "feature", "score", *([] if tested is None else ["p", "q"])]
+    headings += [] if often is None else ["selected in resamples"]
     caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
     print_grid(title, headings, rows, ["feature"], caption)
+    print(answer.reason)
 
 
 def print_comparison(result: "Comparison") -> None:
     """Print the methods and baselines of a comparison."""
     measure = [] if result.measure is None else [result.measure]
+    by_class = result.measure == "accuracy"
+    measure += ["balanced accuracy", "AUC"] if by_class else []
     others = list(result.overlap) if len(result.overlap) > 1 else []
     rows = []
     for row in result.methods:
@@ -80,12 +85,16 @@ def print_comparison(result: "Comparison") -> None:
         cells = [row.name, _number(row.features)]
         if row.by_fold is not None:
             cells.append(f"{row.mean:.3f} ± {np.std(row.by_fold, ddof=1):.3f}")
+        if by_class:
+            cells += [_number(row.balanced_accuracy, ".3f"), _number(row.auc, ".3f")]
         cells += [_number(row.stability), *(_number(shares.get(name), ".2f") for name in others)]
         rows.append([*cells, _number(row.seconds, ".1f")])
     headings = ["method", "features", *measure, "stability"]
     headings += [*(f"overlap\n{name}" for name in others), "seconds"]
     title = f"{result.folds} folds; features selected from the training rows of each"
     print_grid(title, headings, rows, left=["method"])
+    if result.verdict is not None:
+        print(result.verdict)
 
 
 def print_methods() -> None:
@@ -131,9 +140,10 @@ def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
     `column` is the position of a feature in the file, from 1, as in --target and --drop.
     """
     columns = table.positions or range(1, len(table.names) + 1)
-    stability = answer.stability
+    stability, tested = answer.stability, answer.tested
     selected = [
         {"rank": place, "name": table.names[j], "column": columns[j], "score": answer.scores[j]}
+        | ({} if tested is None else {"p": tested.p_values[j], "q": tested.q_values[j]})
         | ({} if stability is None else {"frequency": float(stability.frequencies[j])})
         for place, j in enumerate(answer.order, start=1)
     ]
@@ -145,6 +155,7 @@ def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
         "features": d,
         "target": table.target_name,
         "selected": selected,
+        "reason": answer.reason,
         "stability": None if stability is None else float(stability.stability),
         "seconds": round(answer.seconds, 3),
         "notes": [*table.notes, *answer.notes],

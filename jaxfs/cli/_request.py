@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from jaxfs._checks import listed, variant
 from jaxfs.cli.tables._columns import Refusal, quote
-from jaxfs.estimators import METHODS, Method
+from jaxfs.estimators import FDR, METHODS, AutoSelector, Method
+from jaxfs.estimators._number import RULES
 
 #: Names of the types of options in error messages.
 _TYPES = {
@@ -24,16 +25,23 @@ _CONSTANTS = {"true": True, "false": False, "none": None}
 
 
 class Request(NamedTuple):
-    """A method with its options, and the number of features to select."""
+    """A method with its options, and the number of features to select.
+
+    `permutations`: number of permutations for p-values, if they are asked for. `groups`, `strata`:
+    columns of the table.
+    """
 
     method: str
-    k: int | float | str = "auto"
+    k: int | float | str | FDR = "auto"
     seed: int = 0
     dtype: str = "auto"
     solver: str | None = None
     options: tuple[str, ...] = ()
     standardize: bool = False
     verbose: bool = False
+    permutations: int | None = None
+    groups: str | None = None
+    strata: str | None = None
 
 
 def find_method(name: str) -> Method:
@@ -45,16 +53,31 @@ def find_method(name: str) -> Method:
 
 
 def parse_number(text: str) -> int | float | str:
-    """Return the value of `-k`: an integer, a fraction in (0, 1] or `"auto"`."""
+    """Return the value of `-k`: an integer, a fraction in (0, 1] or the name of a rule."""
     word = text.strip().lower()
-    if word == "auto":
+    if word in RULES:
         return word
     for kind, high in ((int, math.inf), (float, 1)):
         with contextlib.suppress(ValueError):
             value = kind(word)
             if 0 < value <= high:
                 return value
-    raise Refusal(f"-k must be a whole number, a fraction in (0, 1] or auto, got {quote(text)}")
+    rules = f"{', '.join(RULES[:-1])} or {RULES[-1]}"
+    raise Refusal(f"-k must be a whole number, a fraction in (0, 1], {rules}, got {quote(text)}")
+
+
+def parse_rule(
+    text: str, fdr: float | None, permutations: int | None, seed: int
+) -> int | float | str | FDR:
+    """Return the number of features or the rule that `-k`, `--fdr` and `--permutations` give."""
+    k = parse_number(text)
+    if fdr is None:
+        return FDR(n_permutations=permutations, random_state=seed) if k == "fdr" else k
+    if k not in ("auto", "fdr"):
+        raise Refusal(f"--fdr decides how many features are selected; leave out -k {k}")
+    if not 0 < fdr < 1:
+        raise Refusal(f"--fdr must be in (0, 1), got {fdr:g}")
+    return FDR(fdr, permutations, seed)
 
 
 def check_request(request: Request, target: str | None) -> None:
@@ -63,6 +86,19 @@ def check_request(request: Request, target: str | None) -> None:
     make_estimator(request)
     if method.supervised and target is None:
         raise Refusal(f"{method.name} is supervised: name the target column with --target")
+    tested, used = request.permutations is not None, used_blocks(request)
+    if request.groups is not None and not tested and "groups" not in used:
+        raise Refusal("--groups needs --fdr, --permutations or -k one_se; --drop omits a column")
+    if request.strata is not None and not tested and "strata" not in used:
+        raise Refusal("--strata needs --fdr or --permutations; --drop omits a column")
+
+
+def used_blocks(request: Request) -> tuple[str, ...]:
+    """Return which of groups and strata the fit of a request uses."""
+    if isinstance(request.k, FDR) or request.k == "fdr":
+        return ("groups", "strata")
+    folds = request.k == "one_se" or isinstance(make_estimator(request), AutoSelector)
+    return ("groups",) if folds else ()
 
 
 def make_estimator(request: Request) -> Any:

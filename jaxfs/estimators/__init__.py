@@ -1,6 +1,7 @@
 """scikit-learn estimators for the methods of jaxfs."""
 
 from jaxfs.estimators._catalogue import METHODS, Method
+from jaxfs.estimators._number import FDR
 from jaxfs.estimators.auto import AutoSelector, ComparedMethod
 from jaxfs.estimators.boruta import BorutaSelector
 from jaxfs.estimators.dirichlet import DirichletGraphSelector
@@ -29,6 +30,7 @@ __all__ = [
     "CombinedSelector",
     "DirichletGraphSelector",
     "FCBF",
+    "FDR",
     "FilterSelector",
     "GaussianCompromise",
     "GaussianKL",

@@ -156,15 +156,15 @@ class PaddedData:
     @functools.cached_property
     def x(self) -> Array:
         more = -self.num_features % 8 if self.pad_features and self.num_features < 64 else 0
-        return _padded(np.pad(self.values, [(0, 0), (0, more)]))
+        return padded(np.pad(self.values, [(0, 0), (0, more)]))
 
     @functools.cached_property
     def weights(self) -> Array:
-        return _padded(np.ones(self.num_samples, self.values.dtype))
+        return padded(np.ones(self.num_samples, self.values.dtype))
 
     @functools.cached_property
     def y(self) -> Array:
-        return _padded(np.asarray(self.target))
+        return padded(np.asarray(self.target))
 
     def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Call `function` with the samples, the target if there is one, and the weights."""
@@ -188,8 +188,8 @@ class PaddedData:
         found = {}
         for number, rows in ((1, self.target == code), (2, self.target != code)):
             values = self.values[rows]
-            found[f"x{number}"] = _padded(values)
-            found[f"weights{number}"] = _padded(np.ones(values.shape[0], values.dtype))
+            found[f"x{number}"] = padded(values)
+            found[f"weights{number}"] = padded(np.ones(values.shape[0], values.dtype))
         return found
 
 
@@ -210,7 +210,7 @@ def padded_size(n: int) -> int:
     return -(-n // step) * step
 
 
-def _padded(values: np.ndarray) -> Array:
+def padded(values: np.ndarray) -> Array:
     more = padded_size(values.shape[0]) - values.shape[0]
     # With a dtype: without one, JAX compiles a program for each shape.
     return jnp.asarray(np.pad(values, [(0, more)] + [(0, 0)] * (values.ndim - 1)), values.dtype)

@@ -8,10 +8,9 @@ function is not enough.
 
 import contextlib
 import dataclasses
-import numbers
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import jax
@@ -24,15 +23,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jaxfs import _checks
 from jaxfs._checks import listed, variant
 from jaxfs._types import Selection
-from jaxfs.estimators import _arrays, _validation
+from jaxfs.estimators import _arrays, _number, _significance, _validation
 from jaxfs.estimators._arrays import PaddedData
+from jaxfs.estimators._number import FDR, default_number, upper_group
 from jaxfs.estimators._progress import say
+from jaxfs.estimators._significance import Blocks, CoreScore, Significance
 from jaxfs.streaming import _memory
 
 _T = TypeVar("_T")
 _DTYPES = (None, "float32", "float64")
-#: Maximum number of features that a greedy method selects for "auto".
-_MOST = 50
 #: Number of folds of the cross-validation that chooses the number of features.
 _FOLDS = 5
 #: Share of the free memory that a fit may take; the rest is left to other programs.
@@ -61,13 +60,19 @@ class Selector(SelectorMixin, BaseEstimator):
     **Parameters**
 
     - `n_features_to_select`: number of features to select. It is an integer, a fraction in (0, 1]
-      of the features (rounded, at least one feature), or `"auto"`. For methods that score every
-      feature, `"auto"` splits the scores into two groups and selects the upper group. The split has
-      the least variance within the groups (exact 2-means in one dimension). For greedy methods,
-      which choose features sequentially, `"auto"` selects ⌈√d⌉ features, at most 50. `CFS` and
-      `FCBF` decide when to stop, and may select fewer features than this number. `"one_se"` takes
-      the smallest number of features (at most 128) whose accuracy in a linear model, by 5-fold
-      cross-validation with selection inside the folds, is within one standard error of the best.
+      of the features (rounded, at least one feature), or a rule.
+      `"gap"`, for methods that score every feature, splits the scores into two groups and selects
+      the upper group. The split has the least variance within the groups (exact 2-means in one
+      dimension).
+      `"fdr"`, for methods that score every feature by its relation to a target, selects the
+      features with a q-value of at most 0.1; `jaxfs.estimators.FDR` sets another level. If there
+      are none, `fit` raises `ValueError` with the smallest q-value.
+      `"one_se"` takes the smallest number of features (at most 128) whose accuracy in a linear
+      model, by 5-fold cross-validation with selection inside the folds, is within one standard
+      error of the best.
+      `"auto"` is `"gap"` for methods that score every feature. For greedy methods, which choose
+      features sequentially, it is ⌈√d⌉, at most 50. `CFS` and `FCBF` decide when to stop, and may
+      select fewer features than this number.
     - `dtype`: `None` computes float32 data in float32 and all other data in float64, with or
       without JAX's x64 mode. `"float32"` (faster, half the memory) or `"float64"` sets the dtype.
     - `verbose`: whether to print the memory that the fit needs, and to show a progress bar if the
@@ -80,9 +85,11 @@ class Selector(SelectorMixin, BaseEstimator):
     - `ranking_ (d,)`: 1 for the best feature; ties go to the lower index. If all scores are equal,
       a `UserWarning` says so. For greedy methods, all features not chosen have rank k + 1.
     - `support_ (d,)`: true for the selected features.
-    - `n_features_`: number of selected features.
+    - `n_features_`: number of selected features. `n_features_reason_`: a sentence that says how
+      this number came about.
     - `n_features_in_`, `feature_names_in_`: number and names of the features of `X`.
     - `classes_`: the class labels.
+    - `p_values_ (d,)`, `q_values_ (d,)`: for `"fdr"`; significant features have the first ranks.
     - `cv_results_`: for `"one_se"`, the numbers of features that were tried, and their accuracies.
 
     `scores_`, `ranking_`, `support_` and the result of `transform` are arrays of the same library
@@ -91,7 +98,7 @@ class Selector(SelectorMixin, BaseEstimator):
     frames.
     """
 
-    n_features_to_select: int | float | str = "auto"
+    n_features_to_select: int | float | str | FDR = "auto"
     dtype: str | None = None
     verbose: bool = False
 
@@ -107,15 +114,19 @@ class Selector(SelectorMixin, BaseEstimator):
     #: Function of the core, as a static method.
     _function: ClassVar[Any]
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, strata: Any = None) -> Self:
         """Score or select the features of `X (n, d)`, with the target `y (n,)` if there is one.
 
         Labels may be strings. An interrupted or failed fit does not change the estimator.
+
+        `groups (n,)` and `strata (n,)` are for `n_features_to_select="fdr"`: labels are exchanged
+        between whole groups, such as patients with several samples, and within strata, such as
+        sites. With `"one_se"`, the samples of a group stay in one fold.
         """
         _checks.refuse_forked()
         before = dict(vars(self))
         try:
-            self._fit(X, y)
+            self._fit(X, y, Blocks(groups, strata))
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -184,6 +195,19 @@ class Selector(SelectorMixin, BaseEstimator):
         entries = self._entries(n_samples, n_features, n_classes)
         return FitMemory(entries * np.dtype(self.dtype or "float64").itemsize)
 
+    def significance(
+        self, X: Any, y: Any, rule: FDR | None = None, *, groups: Any = None, strata: Any = None
+    ) -> Significance:
+        """Return `p_values (d,)` and `q_values (d,)` of the scores of all features.
+
+        The estimator need not be fitted, and is not changed. `rule` gives the number of
+        permutations; `groups` and `strata` are as in `fit`.
+        """
+        rule = rule or FDR()
+        other = clone(self).set_params(n_features_to_select=rule)
+        with other._reading(X, y, Blocks(groups, strata)) as data:
+            return other._significance(data, rule)
+
     # ---- Defined by each method ----
 
     def _target_kind(self) -> str:
@@ -199,6 +223,10 @@ class Selector(SelectorMixin, BaseEstimator):
     def _prepare(self, data: PaddedData) -> None:
         """Check options against the data. `fit` calls it before it checks the memory."""
 
+    def _significance(self, data: PaddedData, rule: FDR) -> Significance:
+        """Return p-values and q-values of the features, for methods that score every feature."""
+        raise NotImplementedError
+
     def _answer(self, data: PaddedData) -> dict[str, Any]:
         """Return `scores_`, `order` (best feature first), `number` to select, other attributes."""
         raise NotImplementedError
@@ -207,14 +235,9 @@ class Selector(SelectorMixin, BaseEstimator):
         """Return the number of array entries in a fit of n samples, d features and c classes."""
         return self._copies * n * d
 
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, blocks: Blocks) -> None:
         caller = _arrays.namespace(X)
-        data = self._read(X, y)
-        wide = data.values.dtype == np.float64
-        with jax.enable_x64(True) if wide else contextlib.nullcontext():
-            self._prepare(data)
-            self._check_memory(data)
-            self._wanted(data.num_features)  # raises before the work
+        with self._reading(X, y, blocks) as data:
             if self.n_features_to_select == "one_se":
                 self._validate_number(data)
             found = self._answer(data)
@@ -222,12 +245,25 @@ class Selector(SelectorMixin, BaseEstimator):
         self._mask = np.zeros(scores.shape, bool)
         self._mask[order[: found.pop("number")]] = True
         self.n_features_ = int(self._mask.sum())
+        self.n_features_reason_ = found.pop("reason", None) or self._reason(data.num_features)
         ranking = np.full(scores.shape, order.size + 1, np.int64)
         ranking[order] = np.arange(1, order.size + 1)
         keep = caller.asarray if caller is not None else np.asarray
         self.scores_, self.ranking_, self.support_ = map(keep, (scores, ranking, self._mask))
         for name, value in found.items():
             setattr(self, name, value)
+
+    @contextlib.contextmanager
+    def _reading(self, X: Any, y: Any, blocks: Blocks) -> Iterator[PaddedData]:
+        """Read and check everything before the work, and set the precision of JAX for it."""
+        data = self._read(X, y)
+        wide = data.values.dtype == np.float64
+        with jax.enable_x64(True) if wide else contextlib.nullcontext():
+            self._prepare(data)
+            self._check_memory(data)
+            self._wanted(data.num_features)
+            self._blocks = self._check_blocks(blocks, data.num_samples)
+            yield data
 
     def _read(self, X: Any, y: Any) -> PaddedData:
         """Return the checked data, and set the attributes that describe the features."""
@@ -287,6 +323,16 @@ class Selector(SelectorMixin, BaseEstimator):
             return 'dtype="float32" needs half of it'
         return "Select features by a cheaper method first"
 
+    def _check_blocks(self, blocks: Blocks, n: int) -> Blocks:
+        """Return groups and strata as codes; raise `ValueError` if the rule does not use them."""
+        tested = _number.fdr_rule(self.n_features_to_select) is not None
+        grouped = tested or self.n_features_to_select == "one_se"
+        given = [None if block is None else "given" for block in blocks]
+        setting = 'n_features_to_select is "fdr"'
+        _checks.only_if(grouped, given[0], "groups", f'{setting} or "one_se"')
+        _checks.only_if(tested, given[1], "strata", setting)
+        return blocks.checked(n)
+
     def _validate_number(self, data: PaddedData) -> None:
         """Choose the number of features by cross-validation and set `cv_results_`."""
         if data.target is None:
@@ -295,23 +341,35 @@ class Selector(SelectorMixin, BaseEstimator):
         classes, counts = data.num_classes > 0, _validation.feature_counts(data.num_features)
         y = self.classes_[data.target] if classes else data.target
         inner = clone(self).set_params(n_features_to_select=int(counts[-1]), verbose=False)
-        folds = _validation.split(y, _FOLDS, classes=classes, seed=0)
+        folds = _validation.split(y, _FOLDS, classes=classes, groups=self._blocks.groups, seed=0)
         model, rank = _validation.default_model(classes), _validation.ranked_by(inner)
         curve = _validation.accuracy_curve(rank, data.values, y, folds, counts, model)
         self.cv_results_ = curve.results()
         self._validated_number = int(counts[curve.smallest_as_good()])
+        self._validated_reason = _number.curve_reason(curve, "accuracy" if classes else "R²")
 
     def _wanted(self, d: int) -> int | None:
-        """Return the requested number of features; `None` for "auto"."""
+        """Return the requested number of features; `None` for a rule that needs the scores."""
         wanted = self.n_features_to_select
-        if isinstance(wanted, str) and wanted in ("auto", "one_se"):
-            return vars(self).get("_validated_number") if wanted == "one_se" else None
-        if isinstance(wanted, numbers.Integral) and not isinstance(wanted, bool):
-            return _checks.integer(wanted, "n_features_to_select", low=1, high=d)
-        if isinstance(wanted, numbers.Real) and not isinstance(wanted, bool) and 0 < wanted <= 1:
-            return max(1, round(float(wanted) * d))
-        expected = 'an integer, a fraction in (0, 1], "auto" or "one_se"'
-        raise _checks.fail("n_features_to_select", expected, repr(wanted))
+        number = _number.asked_number(wanted, d)
+        if number is None and wanted not in ("auto", "one_se"):
+            self._check_scored()
+        return vars(self).get("_validated_number") if wanted == "one_se" else number
+
+    def _check_scored(self) -> None:
+        """Raise `ValueError` if the rules "gap" and "fdr" have no scores to work with."""
+        rule, name = _number.fdr_rule(self.n_features_to_select), type(self).__name__
+        wanted = "gap" if rule is None else "fdr"
+        raise ValueError(
+            f'n_features_to_select="{wanted}" needs a score of every feature alone, and {name}'
+            ' selects features together; use a number, "auto" or, with a target, "one_se"'
+        )
+
+    def _reason(self, d: int) -> str:
+        """Say how the number of features came about, unless `_answer` does."""
+        if self.n_features_to_select == "one_se":
+            return self._validated_reason
+        return _number.plain_reason(self.n_features_to_select, self.n_features_, d)
 
 
 class ScoringSelector(Selector):
@@ -323,6 +381,26 @@ class ScoringSelector(Selector):
     def _score(self, data: PaddedData) -> Any:
         return data.call(self._function, **self._options(data))
 
+    def _label_score(self, data: PaddedData) -> Callable[[Any, Any, Any], Any]:
+        """Return the score as a pure function of samples, labels and weights, for other labels."""
+        options = self._options(data)
+        if data.num_classes:
+            options["num_classes"] = data.num_classes
+        return CoreScore(self._function, tuple(sorted(options.items())))
+
+    def _significance(self, data: PaddedData, rule: FDR) -> Significance:
+        """Return p-values and q-values of the features."""
+        return _significance.by_permutation(data, self._label_score(data), rule, self._blocks)
+
+    def _check_scored(self) -> None:
+        rule, name = _number.fdr_rule(self.n_features_to_select), type(self).__name__
+        if rule is not None and self._target_kind() == "none":
+            raise ValueError(
+                f'n_features_to_select="fdr" needs a target, and {name} uses none. Permuted columns'
+                " tell whether there is any structure, but not how many of the selected features"
+                " are false; jaxfs.structure_test gives their p-values"
+            )
+
     def _answer(self, data: PaddedData) -> dict[str, Any]:
         d, name = data.num_features, type(self).__name__
         scores = np.asarray(self._score(data))[:d]
@@ -333,8 +411,22 @@ class ScoringSelector(Selector):
             message = f"{name} gives all {d} features the same score"
             warnings.warn(f"{message}: their ranks are the order of the columns", stacklevel=4)
         order = np.argsort(-scores, stable=True)
-        number = self._wanted(d) or upper_group(scores[order])
-        return {"scores_": scores, "order": order, "number": number}
+        found: dict[str, Any] = {"scores_": scores, "order": order}
+        if (number := self._wanted(d)) is not None:
+            return found | {"number": number}
+        rule = _number.fdr_rule(self.n_features_to_select)
+        if rule is None:
+            number = upper_group(scores[order])
+            return found | {"number": number, "reason": _number.gap_reason(number, d)}
+        tested = self._significance(data, rule)
+        chosen = tested.selected(rule.level, name)
+        return found | {
+            "order": order[np.argsort(~chosen[order], stable=True)],
+            "number": int(chosen.sum()),
+            "reason": tested.reason(rule.level),
+            "p_values_": tested.p_values,
+            "q_values_": tested.q_values,
+        }
 
 
 class GreedySelector(Selector):
@@ -355,33 +447,6 @@ class GreedySelector(Selector):
         scores[order] = np.arange(order.size, 0, -1) / order.size
         objective = np.asarray(found.objective)[chosen]
         return {"scores_": scores, "order": order, "number": order.size, "objective_": objective}
-
-
-def default_number(d: int) -> int:
-    """Return ⌈√d⌉, at most 50."""
-    return min(_MOST, int(np.ceil(np.sqrt(d))))
-
-
-def upper_group(falling: np.ndarray) -> int:
-    """Return the size of the upper group when numbers in descending order are split into two.
-
-    The split has the least variance within the groups. Infinite numbers are replaced by the largest
-    or smallest finite number. If all numbers are equal, they form one group.
-
-    >>> upper_group(np.array([9.0, 8.0, 8.5, 1.0, 0.5, 0.0]))
-    3
-    """
-    finite = falling[np.isfinite(falling)]
-    if finite.size == 0 or falling.size == 1:
-        return falling.size
-    s = np.clip(falling.astype(np.float64), finite.min(), finite.max())
-    s = s - s.mean()
-    if not np.any(s):
-        return s.size
-    s = s / np.abs(s).max()
-    above = np.cumsum(s)[:-1]  # the mean is 0, so the sums of the lower groups are −`above`
-    count = np.arange(1, s.size)
-    return int(np.argmax(above**2 * (1 / count + 1 / (s.size - count)))) + 1
 
 
 def free_memory() -> float:

@@ -9,9 +9,10 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import scale as standard_scale
 
 from jaxfs import _checks
-from jaxfs.estimators import _progress, _validation
+from jaxfs.estimators import _number, _progress, _validation
 from jaxfs.estimators._arrays import PaddedData
-from jaxfs.estimators._base import Selector, default_number, estimator
+from jaxfs.estimators._base import Selector, estimator
+from jaxfs.estimators._number import default_number
 from jaxfs.estimators._validation import AccuracyCurve, Fold, accuracy_curve
 from jaxfs.estimators._wrapped import caller_labels
 from jaxfs.estimators.ensemble import CombinedSelector
@@ -99,7 +100,7 @@ class AutoSelector(Selector):
     n_repeats: int = 2
     random_state: int = 0
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:  # type: ignore[override]
         """Compare the methods on `X (n, d)` and `y (n,)`; fit the best one.
 
         Samples of equal `groups (n,)`, such as samples of one patient, stay in the same fold.
@@ -175,6 +176,7 @@ class AutoSelector(Selector):
             "scores_": winner.scores_,
             "order": np.argsort(winner.ranking_, stable=True),
             "number": winner.n_features_,
+            "reason": None if wanted else _number.curve_reason(curves[best], measure),
             "best_": best,
             "estimator_": winner,
             "comparison_": rows,

@@ -111,6 +111,7 @@ class BorutaSelector(Selector):
             "scores_": scores,
             "order": np.lexsort((-scores, ~confirmed)),
             "number": wanted or int(confirmed.sum()),
+            "reason": None if wanted else f"The tests confirmed {confirmed.sum()} of {d} features.",
             "confirmed_": confirmed,
             "tentative_": active & ~confirmed,
             "shadow_importances_": np.array(limits),

@@ -8,7 +8,8 @@ import numpy as np
 
 from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
-from jaxfs.estimators._base import Selector, default_number, estimator
+from jaxfs.estimators._base import Selector, estimator
+from jaxfs.estimators._number import default_number
 from jaxfs.methods.dirichlet import Coverage, Energy, Network
 from jaxfs.methods.dirichlet._fit import OBJECTIVES, fit_in_steps, training_plan
 from jaxfs.methods.dirichlet._training import Steps

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _BaseComposition
 
 from jaxfs import _checks
-from jaxfs.estimators import _progress
+from jaxfs.estimators import _number, _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, Selector, estimator
 from jaxfs.estimators._wrapped import caller_labels, seeded
@@ -87,6 +87,14 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
         scores = [np.asarray(inner.scores_, data.values.dtype) for _, inner in self.estimators_]
         return combine_scores(*scores, method=self.method, offset=self.offset)
 
+    def _check_scored(self) -> None:
+        if _number.fdr_rule(self.n_features_to_select) is not None:
+            raise ValueError(
+                'n_features_to_select="fdr" needs scores with a scale of their own. The scores of'
+                " CombinedSelector are relative to the best feature, also if no feature is"
+                ' relevant; use "fdr" with one of its methods, or "one_se"'
+            )
+
     def _entries(self, n: int, d: int, c: int) -> float:
         return max(inner._entries(n, d, c) for _, inner in self._members())
 
@@ -145,10 +153,14 @@ class StabilitySelector(Selector):
         frequencies, mean_ranks = chosen.mean(axis=0), ranks.mean(axis=0)
         scores = frequencies.astype(data.values.dtype)
         found = selection_stability(chosen) if 0 < chosen.sum() < chosen.size else None
+        passed = int((scores > threshold).sum())
+        often = f"{passed} of {scores.size} features are selected in more than {threshold:g} of the"
+        often += " resamples." if passed else " resamples, so the best feature is."
         return {
             "scores_": scores,
             "order": np.lexsort((mean_ranks, -frequencies)),
-            "number": wanted or max(1, int((scores > threshold).sum())),
+            "number": wanted or max(1, passed),
+            "reason": None if wanted else often,
             "mean_ranks_": mean_ranks,
             "rank_deviations_": ranks.std(axis=0, ddof=1),
             "stability_": float(found.stability) if found else float("nan"),

@@ -1,14 +1,18 @@
 """Estimators that score features by their relation to the target: filters, information, ReliefF."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import ClassifierTags
 
-from jaxfs import _checks
+from jaxfs import _checks, inference
 from jaxfs.estimators import _arrays
 from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._base import ScoringSelector, estimator
+from jaxfs.estimators._number import FDR
+from jaxfs.estimators._significance import Significance, by_law
+from jaxfs.inference import AnovaScore, ReliefFScore
 from jaxfs.methods import classical
 from jaxfs.methods.classical._information import ESTIMATORS
 from jaxfs.methods.classical._relieff import default_block
@@ -26,6 +30,14 @@ CRITERIA = {
     "classes": ("anova", "fisher", "t", "chi2", "gini"),
     "numbers": ("pearson", "f_regression"),
     "none": ("variance",),
+}
+#: Tests of the criteria whose distribution is known if the target is independent of the features.
+_LAWS: dict[str, Callable[..., Any]] = {
+    "anova": inference.anova_test,
+    "t": lambda x, y, *, num_classes, weights: inference.t_test(x, y, weights=weights),
+    "chi2": inference.chi2_test,
+    "pearson": inference.pearson_test,
+    "f_regression": inference.f_regression_test,
 }
 
 
@@ -62,7 +74,25 @@ class FilterSelector(ScoringSelector):
             negative = np.flatnonzero((data.values < 0).any(axis=0)).tolist()
             which = _checks.listed(_arrays.column_name(self, j) for j in negative)
             raise ValueError(f'Negative values in data: {which}; criterion="chi2" is for counts')
-        return data.call(getattr(classical, f"{self.criterion}_score"))
+        return data.call(self._function)
+
+    @property
+    def _function(self) -> Any:
+        return getattr(classical, f"{self.criterion}_score")
+
+    def _options(self, data: PaddedData) -> dict[str, Any]:
+        return {}
+
+    def _label_score(self, data: PaddedData) -> Any:
+        if self.criterion == "anova":
+            return AnovaScore(data.num_classes)
+        return super()._label_score(data)
+
+    def _significance(self, data: PaddedData, rule: FDR) -> Significance:
+        known = self.criterion in _LAWS and rule.n_permutations is None
+        if known and all(block is None for block in self._blocks):
+            return by_law(data, _LAWS[self.criterion])
+        return super()._significance(data, rule)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -158,6 +188,9 @@ class ReliefF(_NeighborSelector):
     n_neighbors: int = 10
 
     _function = staticmethod(classical.relieff_score)
+
+    def _label_score(self, data: PaddedData) -> Any:
+        return ReliefFScore(data.num_classes, self._options(data)["num_neighbors"])
 
     def _entries(self, n: int, d: int, c: int) -> float:
         return _relief_entries(n, d, c * self.n_neighbors)

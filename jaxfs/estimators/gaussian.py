@@ -4,7 +4,8 @@ from typing import Any, ClassVar
 
 from jaxfs._types import Selection
 from jaxfs.estimators._arrays import PaddedData, random_key
-from jaxfs.estimators._base import GreedySelector, default_number, estimator
+from jaxfs.estimators._base import GreedySelector, estimator
+from jaxfs.estimators._number import default_number
 from jaxfs.methods.gaussian import cca_select, gc_select, gkl_select
 from jaxfs.methods.gaussian._moments import num_places
 

@@ -4,11 +4,13 @@ import warnings
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, estimator
+from jaxfs.estimators._significance import CoreScore
 from jaxfs.kernels._rbf import Bandwidth, Percentile
 from jaxfs.methods.manifest import (
     manifest_cost,
@@ -129,6 +131,27 @@ class ManiFeSt(ScoringSelector):
         return "lowrank" if spd and large else "exact"
 
     def _score(self, data: PaddedData) -> Any:
+        options = self._score_options(data)
+        if self.solver_ == "lowrank":
+            return self._lowrank_score(data, options)
+        if data.num_classes > 2:
+            return data.call(manifest_multiclass_score, **options)
+        return manifest_score(**data.against_rest(0), **options)
+
+    def _label_score(self, data: PaddedData) -> Any:
+        options = self._score_options(data)
+        if self.solver_ == "lowrank":
+            raise ValueError(
+                'n_features_to_select="fdr" needs the exact solver: the low-rank one is random, and'
+                ' too slow for many relabelings. Use a number of features, "one_se", or'
+                ' solver="exact"'
+            )
+        if data.num_classes > 2:
+            options["num_classes"] = data.num_classes
+            return CoreScore(manifest_multiclass_score, tuple(sorted(options.items())))
+        return CoreScore(_score_of_labels, tuple(sorted(options.items())))
+
+    def _score_options(self, data: PaddedData) -> dict[str, Any]:
         low, several = self.solver_ == "lowrank", data.num_classes > 2
         bandwidth: Bandwidth | None = self.bandwidth
         if bandwidth is None:
@@ -140,13 +163,10 @@ class ManiFeSt(ScoringSelector):
             options["t"] = 0.5 if self.t is None else self.t
         if low:
             ridge = RIDGE if self.ridge is None else self.ridge
-            rank = self._lowrank_rank(data.num_features)
-            return self._lowrank_score(data, options | {"ridge": ridge, "rank": rank})
-        options |= {"geometry": self.geometry, "ridge": self.ridge, "rank": self.rank}
+            return options | {"ridge": ridge, "rank": self._lowrank_rank(data.num_features)}
         if several:
-            aggregate = self.aggregate or "max"
-            return data.call(manifest_multiclass_score, aggregate=aggregate, **options)
-        return manifest_score(**data.against_rest(0), **options)
+            options["aggregate"] = self.aggregate or "max"
+        return options | {"geometry": self.geometry, "ridge": self.ridge, "rank": self.rank}
 
     def _lowrank_score(self, data: PaddedData, options: dict[str, Any]) -> np.ndarray:
         """Score two classes, or each of several classes against all other samples."""
@@ -171,3 +191,9 @@ class ManiFeSt(ScoringSelector):
         if self.geometry == "spd":
             return 'solver="lowrank" needs little'
         return super()._advice(data)
+
+
+def _score_of_labels(x: Any, y: Any, *, weights: Any, **options: Any) -> Any:
+    """Return the score of two classes given by labels 0 and 1."""
+    first = jnp.where(y == 0, weights, 0)
+    return manifest_score(x, x, weights1=first, weights2=weights - first, **options)

@@ -9,7 +9,8 @@ from sklearn.utils import check_random_state
 
 from jaxfs import _checks
 from jaxfs.estimators._arrays import PaddedData
-from jaxfs.estimators._base import Selector, default_number, estimator
+from jaxfs.estimators._base import Selector, estimator
+from jaxfs.estimators._number import default_number
 from jaxfs.estimators._wrapped import caller_labels, importances, seeded, target_kind
 
 __all__ = ["RecursiveSelector"]

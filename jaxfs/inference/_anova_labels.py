@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,8 @@ class AnovaScore:
     [[8.0, 0.0]]
     """
 
+    #: Number of labelings that `permutation_test` scores at a time: large matrix products are fast.
+    batch: ClassVar[int] = 128
     num_classes: int
 
     def __post_init__(self) -> None:

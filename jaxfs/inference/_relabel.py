@@ -5,6 +5,7 @@ units of one stratum. A relabeling is an array of indices `(n,)`: sample i gets 
 `y[indices[i]]`.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -69,7 +70,21 @@ def random_relabeling(blocks: Blocks, n: int) -> Callable[[Array], Int[Array, "n
 
 
 def _by_lot(key, n: int) -> Int[Array, "n"]:
-    return jnp.argsort(jax.random.bits(key, (n,), jnp.uint32)).astype(jnp.int32)
+    """Draw a permutation by sorting random numbers.
+
+    Two or three sorts of numbers that carry the index in their last bits are faster on CPU than one
+    sort of pairs. A sort with b random bits differs from a uniform permutation by at most
+    δ = n² / 2^(b + 1), the probability of a tie, and r of them by 2^(r − 1) δ^r, no more than one
+    sort of 32 bits does.
+    """
+    rounds = 2 if n <= 256 else 3 if n <= 512 else 0
+    if not rounds:
+        return jnp.argsort(jax.random.bits(key, (n,), jnp.uint32)).astype(jnp.int32)
+    low = jnp.uint32((1 << (n - 1).bit_length()) - 1)
+    lots = jax.random.bits(key, (rounds, n), jnp.uint32)
+    packed = (lots & ~low) | jnp.arange(n, dtype=jnp.uint32)[None]
+    orders = (jnp.sort(packed, axis=1) & low).astype(jnp.int32)
+    return functools.reduce(lambda drawn, order: drawn[order], orders)
 
 
 def _first_of_group(groups: Int[Array, "n"], present: Bool[Array, "n"]) -> Int[Array, "n"]:

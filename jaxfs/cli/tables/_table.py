@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +43,8 @@ class Table:
     `values (n, d)`: finite, float64. `names`: d distinct names. `target (n,)`: float64, strings or
     `None`. `rows`: names of the rows, if there are any. `notes`: remarks for the user.
     `positions`: positions of the features among the columns of the file, from 1, if there is a
-    file. `gaps (n, d)`: true where a missing value was filled in; `None` if no value was.
+    file. `gaps (n, d)`: true where a missing value was filled in; `None` if no value was. `labels`:
+    columns that are neither features nor the target, such as patients, by the name asked for.
     """
 
     names: list[str]
@@ -54,6 +55,7 @@ class Table:
     notes: tuple[str, ...] = ()
     positions: list[int] | None = None
     gaps: np.ndarray | None = None
+    labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
     def imputed(self) -> dict[str, int]:
@@ -69,6 +71,7 @@ def read_table(
     *,
     target: str | None = None,
     drop: Sequence[str] = (),
+    labels: Sequence[str] = (),
     impute: str | None = None,
     header: str = "auto",
     delimiter: str = "auto",
@@ -79,8 +82,8 @@ def read_table(
 
     **Arguments**
 
-    - `target`, `drop`: columns by name or, if no column has that name, by position: 1 is the first,
-      −1 the last.
+    - `target`, `drop`, `labels`: columns by name or, if no column has that name, by position: 1 is
+      the first, −1 the last. `labels` are neither features nor the target.
     - `impute`: `"median"` replaces the missing values of a feature by its median. `"drop"` removes
       the rows in which a feature or the target is missing. With `None`, missing values raise
       `TableError`.
@@ -95,7 +98,7 @@ def read_table(
     """
     if impute not in (None, "median", "drop"):
         raise TableError(f"impute must be median or drop, got {impute!r}")
-    asked = [name.strip() for name in (target, *drop) if name is not None]
+    asked = [name.strip() for name in (target, *drop, *labels) if name is not None]
     options = {"header": header, "delimiter": delimiter, "decimal": decimal}
     columns = _read_columns(Path(path), asked, options, max_gb)
     rows_at = _take_row_names(columns, asked)
@@ -103,14 +106,17 @@ def read_table(
     dropped = {j for name in drop for j in _find(columns, names, name, "drop")}
     at = None
     if target is not None:
-        at, *others = _find(columns, names, target, "target")
-        if others:
-            raise TableError(f"{1 + len(others)} columns are called {quote(target)}")
+        at = _find_one(columns, names, target, "target")
         if at in dropped:
             raise TableError(f"{quote(target)} cannot be both the target and dropped")
-    other = dropped | {at, rows_at}
+    labelled = {name: _find_one(columns, names, name, "groups and strata") for name in labels}
+    if at in labelled.values():
+        raise TableError(f"{quote(target)} cannot be both the target and groups or strata")
+    other = dropped | {at, rows_at, *labelled.values()}
     features = [j for j in range(columns.num_candidates) if j not in other and names[j]]
     table = _build_table(columns, names, features, at)
+    kept = {name: _complete(columns.arrays[j], name) for name, j in labelled.items()}
+    table = dataclasses.replace(table, labels=kept)
     used = {*features, at}
     marks = {mark for j, found in columns.marks.items() if j in used for mark in found}
     table = _impute(table, impute, marks)
@@ -208,6 +214,21 @@ def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[in
     raise TableError(f"{what}: no column is called {quote(wanted)}; there are {shown}")
 
 
+def _find_one(columns: Columns, names: list[str], wanted: str, what: str) -> int:
+    at, *others = _find(columns, names, wanted, what)
+    if others:
+        raise TableError(f"{1 + len(others)} columns are called {quote(wanted)}")
+    return at
+
+
+def _complete(labels: np.ndarray, name: str) -> np.ndarray:
+    """Return a column of labels, or raise `TableError` if some of them are missing."""
+    missing = sum(value is None or value != value for value in labels)
+    if missing:
+        raise TableError(f"{quote(name)} has {plural(missing, 'missing value')}; fill them in")
+    return labels
+
+
 def _build_table(columns: Columns, names: list[str], features: list[int], at: int | None) -> Table:
     """Return a table of the features and the target, which may still have missing values."""
     if not features:
@@ -293,6 +314,7 @@ def _impute(table: Table, how: str | None, marks: set[str]) -> Table:
         values=table.values[keep],
         target=None if table.target is None else table.target[keep],
         rows=table.rows and [table.rows[i] for i in np.flatnonzero(keep)],
+        labels={name: values[keep] for name, values in table.labels.items()},
         notes=(*table.notes, f"{plural(int((~keep).sum()), 'row')} with missing values left out"),
     )
 
