@@ -8,18 +8,22 @@ from typing import Any
 
 import jax
 import numpy as np
+from sklearn.base import clone
 
 from jaxfs import evaluate
 from jaxfs._checks import listed
 from jaxfs.cli._request import Request, find_method, make_estimator, parameters
 from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators import METHODS, Method
+from jaxfs.estimators import METHODS, AutoSelector, Method
+from jaxfs.estimators.auto import kind_of_target
 from jaxfs.resample import Stability, subsample_masks
 
 #: Methods whose result depends on the units of the features. The other methods are independent of
 #: the units, or standardise the features themselves.
-_IN_UNITS = frozenset({"manifest", "combined", "gkl", "laplacian", "mcfs", "spec", "variance"})
+_IN_UNITS = frozenset(
+    {"auto", "manifest", "combined", "gkl", "laplacian", "mcfs", "spec", "variance"}
+)
 #: Ratio of the largest to the smallest range of a feature above which a note mentions the units.
 _RANGES = 100.0
 #: Number of numeric classes above which a note mentions the classes.
@@ -38,7 +42,8 @@ class Answer:
     `order`: columns of the selected features in the table, best first. `scores (d,)`: scores of all
     features. `parameters`: parameters of the estimator. `seconds`: duration of the fit. `notes`:
     warnings for the user. `classes`: number of rows of each class. `stability`: stability of the
-    selection over resamples, or `None`.
+    selection over resamples or, for the method auto, over the folds, or `None`. `fitted`: the
+    fitted estimator.
     """
 
     method: Method
@@ -49,12 +54,14 @@ class Answer:
     notes: tuple[str, ...]
     classes: Mapping[str, int]
     stability: Stability | None = None
+    fitted: Any = None
 
 
 def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     """Return the features of a table that a request selects; raises `Refusal` for user errors."""
     method, estimator = find_method(request.method), make_estimator(request)
-    y, classes, notes = target_values(table, method.targets, method.name)
+    targets = getattr(estimator, "target", "any") if method.targets == "any" else method.targets
+    y, classes, notes = target_values(table, targets, method.name)
     notes += [] if request.standardize else _note_units(table.values, method)
     start = time.perf_counter()
     notes += fit_estimator(estimator, request, table.values, y)
@@ -67,23 +74,32 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     if constant.any():
         names = listed(quote(table.names[j]) for j in chosen[constant])
         notes.append(f"constant features were selected: {names}; --drop them")
-    stability = None
+    stability, parts = None, f"none of {num_resamples} resamples"
     if num_resamples:
-        again = request._replace(verbose=False, k=len(order))
-        stability = _stability(table, again, y, num_resamples)
+        inner = getattr(estimator, "estimator_", estimator)  # of the method auto, the winner
+        again = clone(inner).set_params(n_features_to_select=len(order), verbose=False)
+        stability = _stability(again, table, request, y, num_resamples)
+    elif isinstance(estimator, AutoSelector):
+        first = estimator.rankings_[estimator.best_]
+        stability, parts = _stability_of_folds(first, len(order), len(ranking)), "no fold"
+    if stability is not None:
         never = [quote(table.names[j]) for j in order if stability.frequencies[j] == 0]
-        lost = f"selected from all rows, but in none of {num_resamples} resamples"
+        lost = f"selected from all rows, but in {parts}"
         notes += [f"{lost}: {listed(never)}"] if never else []
     scores = np.asarray(estimator.scores_, np.float64)
     found = parameters(estimator)
-    return Answer(method, found, order, scores, seconds, tuple(notes), classes, stability)
+    return Answer(
+        method, found, order, scores, seconds, tuple(notes), classes, stability, estimator
+    )
 
 
 def target_values(table: Table, targets: str, name: str) -> Labels:
     """Return the target for the method `name`, the number of rows of each class, and notes.
 
-    `targets` is "classes", "numbers" or "none". Classes become codes 0, 1, ….
+    `targets` is "classes", "numbers", "none", or "any", which depends on the target. Classes become
+    codes 0, 1, ….
     """
+    targets = kind_of_target(table.target) if targets in ("any", "auto") else targets
     target, column = table.target, quote(table.target_name)
     if targets == "none" or target is None:
         return None, {}, []
@@ -128,7 +144,12 @@ def _note_units(values: np.ndarray, method: Method) -> list[str]:
 def fit_estimator(
     estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None
 ) -> list[str]:
-    """Fit an estimator, and return its warnings; its errors become a `Refusal`."""
+    """Fit an estimator, and return its warnings; its errors become a `Refusal`.
+
+    `y` is float64 for a numeric target, and integer codes for classes.
+    """
+    if y is not None and getattr(estimator, "target", None) == "auto":
+        estimator.set_params(target="numbers" if y.dtype.kind == "f" else "classes")
     if request.standardize:
         values = standardize_columns(values)
     with warnings.catch_warnings(record=True) as caught:
@@ -150,7 +171,9 @@ def standardize_columns(values: np.ndarray) -> np.ndarray:
     return np.where(constant, 0.0, (scaled - scaled.mean(axis=0)) / deviation)
 
 
-def _stability(table: Table, request: Request, y: np.ndarray | None, number: int) -> Stability:
+def _stability(
+    estimator: Any, table: Table, request: Request, y: np.ndarray | None, number: int
+) -> Stability:
     """Return how stable a selection is over random parts of the rows, drawn from every class."""
     groups = None if y is None or y.dtype.kind == "f" else y
     key, n = jax.random.key(request.seed), len(table.values)
@@ -159,16 +182,30 @@ def _stability(table: Table, request: Request, y: np.ndarray | None, number: int
         masks = masks | (np.bincount(groups)[groups] <= 2)
     ranks, chosen = [], []
     for rows in masks:
-        estimator = make_estimator(request)
-        fit_estimator(estimator, request, table.values[rows], None if y is None else y[rows])
-        ranks.append(np.asarray(estimator.ranking_, np.float64))
-        chosen.append(np.asarray(estimator.support_))
-    rank: Any = np.array(ranks)
-    order: Any = np.argsort(rank, axis=1, stable=True)
+        part = clone(estimator)
+        fit_estimator(part, request, table.values[rows], None if y is None else y[rows])
+        ranks.append(np.asarray(part.ranking_, np.float64))
+        chosen.append(np.asarray(part.support_))
+    return _summary(np.array(ranks), np.array(chosen), estimator.n_features_to_select)
+
+
+def _stability_of_folds(first: np.ndarray, k: int, d: int) -> Stability:
+    """Return the stability of k features, from the features `(folds, m)` ranked first in each fold.
+
+    All other features have rank m + 1, as in the estimators of greedy methods.
+    """
+    ranks, chosen = np.full((len(first), d), first.shape[1] + 1.0), np.zeros((len(first), d), bool)
+    np.put_along_axis(ranks, first[:, ::-1], np.arange(first.shape[1], 0.0, -1)[None], axis=1)
+    np.put_along_axis(chosen, first[:, :k], True, axis=1)
+    return _summary(ranks, chosen, k)
+
+
+def _summary(ranks: Any, chosen: np.ndarray, k: int) -> Stability:
+    order: Any = np.argsort(ranks, axis=1, stable=True)
     return Stability(
         np.mean(chosen, axis=0),
-        rank.mean(axis=0),
-        rank.std(axis=0, ddof=1),
-        *evaluate.selection_stability(np.array(chosen)),
-        order[:, : request.k],
+        ranks.mean(axis=0),
+        ranks.std(axis=0, ddof=1),
+        *evaluate.selection_stability(chosen),
+        order[:, :k],
     )

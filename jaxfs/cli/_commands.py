@@ -46,7 +46,7 @@ def select(
     context: typer.Context,
     table: _options.TablePath,
     target: _options.Target = None,
-    method: _options.Method = "manifest",
+    method: _options.Method = "auto",
     k: _options.Number = "auto",
     out: _options.Out = None,
     raw: _options.Raw = False,
@@ -70,7 +70,9 @@ def select(
 ) -> None:
     """Select features of a table, and print them with their scores, best first.
 
-    jaxfs select cells.csv --target type --method manifest -k 20 --plot scores.png
+    Without --method, several methods are compared by cross-validation, and the best one is used.
+
+    jaxfs select cells.csv --target type --report report.html
     """
     from jaxfs.cli import _answer, _output, _report
     from jaxfs.cli._request import Request, check_request, parse_number
@@ -95,7 +97,8 @@ def select(
     data = _read(context)
     _print_notes(data.notes, quiet)
     use_cache()
-    number = resamples if resamples is not None else 10 if report is not None else 0
+    measured = report is not None and request.method != "auto"  # auto measures it by its folds
+    number = resamples if resamples is not None else 10 if measured else 0
     answer = _answer.choose(data, request, number)
     _print_notes(answer.notes, quiet)
     with _output.write_atomically(force=force) as temporary:
@@ -111,6 +114,7 @@ def select(
         _output.print_json(found | {"table": str(table), "seed": seed})
     else:
         _output.print_selection(data, answer)
+        _output.print_verdict(answer)
     _print_notes([str(path) for path in (out, plot, report) if path], quiet, "written")
 
 

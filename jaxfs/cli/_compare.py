@@ -83,7 +83,7 @@ def compare(
             supports, accuracies, seconds = [], [], 0.0
             for train, test in parts:
                 values, estimator = _fill(table, train), make_estimator(request)
-                known = y[train] if method.supervised and y is not None else None
+                known = y[train] if method.targets != "none" and y is not None else None
                 start = time.perf_counter()
                 found = _answer.fit_estimator(estimator, request, values[train], known)
                 seconds += time.perf_counter() - start
@@ -106,7 +106,7 @@ def compare(
 def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
     """Return the labels for the methods or, if all are unsupervised, for the accuracy alone."""
     for method in methods:
-        if method.supervised:
+        if method.supervised or (method.targets == "any" and table.target is not None):
             return _answer.target_values(table, method.targets, method.name)
     target = table.target
     numeric = target is not None and target.dtype.kind == "f" and _answer.is_continuous(target)

@@ -49,7 +49,7 @@ Dtype = Annotated[str, Option(help="Precision: auto (float64), float64 or float3
 Json = Annotated[bool, Option("--json", help="Print JSON, and nothing else, to stdout.")]
 Force = Annotated[bool, Option("--force", help="Overwrite existing files.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress.")]
-Method = Annotated[str, Option("--method", "-m", help="Method; `jaxfs methods` lists them all.")]
+Method = Annotated[str, Option("--method", "-m", help="Method; `jaxfs methods` lists them.")]
 Options = Annotated[
     list[str] | None,
     Option("--option", "-o", metavar="NAME=VALUE", help="Option of the method; repeatable."),
@@ -65,7 +65,7 @@ Plot = Annotated[Path | None, Option(help="Draw the scores: .png, .svg, .pdf or 
 ReportPath = Annotated[Path | None, Option("--report", help="Write an .html report.")]
 _RESAMPLES = (
     "Measure the stability of the selection: repeat it on this many resamples of 80% of the rows. "
-    "Default: 10 with --report, else 0."
+    "Default: 10 with --report, else 0; the method auto uses its folds."
 )
 Resamples = Annotated[int | None, Option(min=0, max=10_000, help=_RESAMPLES)]
 

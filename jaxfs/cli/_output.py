@@ -18,7 +18,7 @@ from jaxfs.cli._answer import Answer, class_name
 from jaxfs.cli._request import Request, make_estimator, parameters
 from jaxfs.cli.tables._columns import Refusal, printable, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators import METHODS, Method
+from jaxfs.estimators import METHODS, AutoSelector, Method
 
 if TYPE_CHECKING:
     from jaxfs.cli._compare import Comparison
@@ -64,10 +64,26 @@ def print_selection(table: Table, answer: Answer) -> None:
         share = [] if often is None else [f"{float(often[j]):.0%}"]
         rows.append([str(place), printable(table.names[j]), _number(answer.scores[j]), *share])
     (n, d), k = table.values.shape, len(answer.order)
-    title = f"{k} of {d} features of {n} rows by {answer.method.name}"
+    fitted, by = answer.fitted, answer.method.name
+    by += f": {fitted.best_}" if isinstance(fitted, AutoSelector) else ""
+    title = f"{k} of {d} features of {n} rows by {by}"
     headings = ["rank", "feature", "score", *([] if often is None else ["selected in resamples"])]
     caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
     print_grid(title, headings, rows, ["feature"], caption)
+
+
+def print_verdict(answer: Answer) -> None:
+    """Print the comparison of the method auto, and what to believe."""
+    if not isinstance(answer.fitted, AutoSelector):
+        return
+    rows = []
+    for row in answer.fitted.comparison_:
+        accuracy = f"{row.accuracy:.3f} ± {row.standard_error:.3f}"
+        rest = _number(row.stability, ".2f"), _number(row.seconds, ".1f")
+        rows.append([row.name, str(row.n_features), accuracy, *rest])
+    headings = ["method", "features", answer.fitted.measure_, "stability", "seconds"]
+    print_grid("Cross-validation; selection inside the folds", headings, rows, left=["method"])
+    print(answer.fitted.verdict_)
 
 
 def print_comparison(result: "Comparison") -> None:
@@ -98,6 +114,7 @@ def print_methods() -> None:
 def print_method(method: Method) -> None:
     """Print the details of one method: its target, its options and its documentation."""
     target = {"classes": "a column of classes", "numbers": "a column of numbers", "none": "none"}
+    target["any"] = "a column of classes or numbers, or none"
     print(f"{method.name}: {method.summary}")
     print(f"Target: {target[method.targets]}.")
     print("Options (--option name=value) and their defaults:")
@@ -148,7 +165,16 @@ def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
         "stability": None if stability is None else float(stability.stability),
         "seconds": round(answer.seconds, 3),
         "notes": [*table.notes, *answer.notes],
-    }
+    } | auto_json(answer.fitted)
+
+
+def auto_json(fitted: Any) -> dict[str, Any]:
+    """Return the part of the JSON output that only the method auto has."""
+    if not isinstance(fitted, AutoSelector):
+        return {}
+    rows = [row._asdict() for row in fitted.comparison_]
+    measure = {"best": fitted.best_, "measure": fitted.measure_}
+    return measure | {"verdict": fitted.verdict_, "comparison": rows}
 
 
 def method_json(method: Method) -> dict[str, Any]:

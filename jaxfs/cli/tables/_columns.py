@@ -5,9 +5,10 @@ Every error is a `TableError` of one line. It names the column or the row, the c
 
 import contextlib
 import dataclasses
+import difflib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -59,6 +60,13 @@ def printable(text: object, width: int = 60) -> str:
 def quote(name: object) -> str:
     """Return a name in quotes, for a message."""
     return f"'{printable(name)}'"
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message, "; did you mean 'kind'?", or nothing if no name is close."""
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.strip().lower(), names, n=1)
+    return f"; did you mean {quote(names[close[0]])}?" if close else ""
 
 
 def plural(count: int, noun: str) -> str:
