@@ -35,9 +35,12 @@ def _print_notes(notes: Iterable[str], quiet: bool, kind: str = "note") -> None:
 
 def _read(context: typer.Context) -> Table:
     """Read the table of a command with the reading options that the user gave."""
+    from jaxfs.cli import _notes
+
     given, names = context.params, ("target", "impute", "header", "delimiter", "decimal", "max_gb")
-    options = {name: given[name] for name in names}
-    return read_table(given["table"], drop=given["drop"] or (), **options)
+    options = {name: given[name] for name in (*names, "transpose")}
+    several = {name: given[name] or () for name in ("drop", "categorical")}
+    return _notes.look(read_table(given["table"], **(options | several)))
 
 
 @app.command(epilog=EPILOG)
@@ -54,6 +57,8 @@ def select(
     report: _options.ReportPath = None,
     json: _options.Json = False,
     drop: _options.Drop = None,
+    categorical: _options.Categorical = None,
+    transpose: _options.Transpose = False,
     impute: _options.Impute = None,
     header: _options.Header = "auto",
     delimiter: _options.Delimiter = "auto",
@@ -131,6 +136,8 @@ def compare(
     folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
     json: _options.Json = False,
     drop: _options.Drop = None,
+    categorical: _options.Categorical = None,
+    transpose: _options.Transpose = False,
     impute: _options.Impute = None,
     header: _options.Header = "auto",
     delimiter: _options.Delimiter = "auto",
@@ -203,7 +210,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Path of the picture.")] = Path("jaxfs-demo.png"),
     data: Annotated[
         Path | None,
-        typer.Option(help="Also write the data as .csv or .tsv, for use with other commands."),
+        typer.Option(help="Also write the data as .csv, .tsv or .parquet, for other commands."),
     ] = None,
     force: _options.Force = False,
     seed: _options.Seed = 0,

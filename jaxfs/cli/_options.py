@@ -23,11 +23,20 @@ EPILOG = (
     "and JAXFS_CACHE_DIR=off disables the cache."
 )
 
-TablePath = Annotated[Path, Argument(metavar="TABLE", help="CSV, TSV, Parquet, NPZ, MAT or H5AD.")]
+TablePath = Annotated[
+    Path, Argument(metavar="TABLE", help="CSV, TSV, XLSX, Parquet, Feather, NPZ, MAT, H5AD.")
+]
 Target = Annotated[
     str | None, Option("--target", "-t", help="Target column: a name or a position (-1: last).")
 ]
 Drop = Annotated[list[str] | None, Option("--drop", "-d", help="Column to leave out; repeatable.")]
+Transpose = Annotated[
+    bool, Option("--transpose", help="The rows of the file are features, its columns samples.")
+]
+Categorical = Annotated[
+    list[str] | None,
+    Option("--categorical", help="Column whose values become columns of 0 and 1; repeatable."),
+]
 _NUMBER = "Number of features: 20, a fraction such as 0.1, or auto."
 Number = Annotated[str, Option("-k", "--number", help=_NUMBER)]
 NumberOrTen = Annotated[str | None, Option("-k", "--number", help=_NUMBER, show_default="10")]
@@ -56,7 +65,7 @@ Options = Annotated[
 ]
 Solver = Annotated[str | None, Option(help="Solver of manifest: auto, exact or lowrank.")]
 Out = Annotated[
-    Path | None, Option(help="Write the selected columns and the target as .csv or .tsv.")
+    Path | None, Option(help="Write the selected columns and the target: .csv, .tsv, .parquet.")
 ]
 Raw = Annotated[
     bool, Option("--raw", help="Do not escape text in --out that looks like a formula.")

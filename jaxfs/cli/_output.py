@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from jaxfs.cli._compare import Comparison
 
 #: Accepted file name endings of tables, pictures and reports.
-TABLES, PICTURES, PAGES = (".csv", ".tsv"), (".png", ".svg", ".pdf", ".jpg"), (".html", ".htm")
+TABLES, PICTURES = (".csv", ".tsv", ".parquet"), (".png", ".svg", ".pdf", ".jpg")
+PAGES = (".html", ".htm")
 #: First characters of a spreadsheet formula, in half-width and full-width form.
 _FORMULA = tuple("=+-@＝＋－＠")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
@@ -265,13 +266,16 @@ def write_atomically(*, force: bool) -> Iterator[Callable[[Path], Path]]:
 def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool = False) -> None:
     """Write the row names, the selected features (best first) and the target to a table.
 
-    Numbers are written without rounding. Text that a spreadsheet would run as a formula gets an
-    apostrophe in front, unless `raw` is true.
+    The format is that of the suffix. In text files, numbers are written without rounding. Text that
+    a spreadsheet would run as a formula gets an apostrophe in front, unless `raw` is true.
     """
+    if path.suffix.lower() == ".parquet":
+        _write_parquet(path, table, order)
+        return
     text = str if raw else _inert
     columns = [[text(table.names[j]), *map(repr, table.values[:, j].tolist())] for j in order]
     if table.rows is not None:
-        columns.insert(0, ["", *map(text, table.rows)])
+        columns.insert(0, [text(table.rows_name), *map(text, table.rows)])
     if table.target is not None:
         target = [text(class_name(value)) for value in table.target]
         columns.append([text(str(table.target_name)), *target])
@@ -280,6 +284,18 @@ def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool 
     writer = csv.writer(content, delimiter=delimiter, lineterminator="\n")
     writer.writerows(zip(*columns, strict=True))
     path.write_text(content.getvalue(), encoding="utf-8", newline="")
+
+
+def _write_parquet(path: Path, table: Table, order: Iterable[int]) -> None:
+    import polars as pl
+
+    columns: dict[str, Any] = {}
+    if table.rows is not None:  # readers, pandas included, know this name of a nameless index
+        columns[table.rows_name or "__index_level_0__"] = table.rows
+    columns |= {table.names[j]: table.values[:, j] for j in order}
+    if table.target is not None:
+        columns[str(table.target_name)] = table.target.tolist()
+    pl.DataFrame(columns).write_parquet(path)
 
 
 def _inert(cell: str) -> str:

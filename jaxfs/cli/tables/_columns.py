@@ -37,8 +37,9 @@ class Columns:
     `arrays`: one `(n,)` array per column. It is float64 with NaN for missing values, or strings of
     dtype object with `None` for missing values. `num_candidates`: number of columns, from the
     first, that may be features. The other columns, such as further arrays of an `.npz`, may only be
-    the target. `named`: whether the names come from the file. `rows`: names of the rows. `inexact`:
-    columns of integers that float64 rounds. `marks`: spellings of missing values in each column.
+    the target. `named`: whether the names come from the file. `rows`: names of the rows.
+    `rows_name`: name of the column that held them, or nothing. `inexact`: columns of integers that
+    float64 rounds. `marks`: spellings of missing values in each column.
     """
 
     names: list[str]
@@ -46,6 +47,7 @@ class Columns:
     num_candidates: int
     named: bool = True
     rows: list[str] | None = None
+    rows_name: str = ""
     inexact: list[int] = dataclasses.field(default_factory=list)
     marks: dict[int, set[str]] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
