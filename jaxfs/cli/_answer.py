@@ -42,8 +42,8 @@ class Answer:
     `order`: columns of the selected features in the table, best first. `scores (d,)`: scores of all
     features. `parameters`: parameters of the estimator. `seconds`: duration of the fit. `notes`:
     warnings for the user. `classes`: number of rows of each class. `stability`: stability of the
-    selection over resamples or, for the method auto, over the folds, or `None`. `fitted`: the
-    fitted estimator.
+    selection over resamples or, for the method auto, over the folds (`in_folds`), or `None`.
+    `fitted`: the fitted estimator.
     """
 
     method: Method
@@ -55,6 +55,7 @@ class Answer:
     classes: Mapping[str, int]
     stability: Stability | None = None
     fitted: Any = None
+    in_folds: bool = False
 
 
 def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
@@ -62,6 +63,8 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     method, estimator = find_method(request.method), make_estimator(request)
     targets = getattr(estimator, "target", "any") if method.targets == "any" else method.targets
     y, classes, notes = target_values(table, targets, method.name)
+    if isinstance(estimator, AutoSelector):
+        notes += _check_auto(classes, table.target is None)
     notes += [] if request.standardize else _note_units(table.values, method)
     start = time.perf_counter()
     notes += fit_estimator(estimator, request, table.values, y)
@@ -74,7 +77,7 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     if constant.any():
         names = listed(quote(table.names[j]) for j in chosen[constant])
         notes.append(f"constant features were selected: {names}; --drop them")
-    stability, parts = None, f"none of {num_resamples} resamples"
+    stability, in_folds, parts = None, False, f"none of {num_resamples} resamples"
     if num_resamples:
         inner = getattr(estimator, "estimator_", estimator)  # of the method auto, the winner
         again = clone(inner).set_params(n_features_to_select=len(order), verbose=False)
@@ -82,6 +85,7 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     elif isinstance(estimator, AutoSelector):
         first = estimator.rankings_[estimator.best_]
         stability, parts = _stability_of_folds(first, len(order), len(ranking)), "no fold"
+        in_folds = True
     if stability is not None:
         never = [quote(table.names[j]) for j in order if stability.frequencies[j] == 0]
         lost = f"selected from all rows, but in {parts}"
@@ -89,7 +93,16 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     scores = np.asarray(estimator.scores_, np.float64)
     found = parameters(estimator)
     return Answer(
-        method, found, order, scores, seconds, tuple(notes), classes, stability, estimator
+        method,
+        found,
+        order,
+        scores,
+        seconds,
+        tuple(notes),
+        classes,
+        stability,
+        estimator,
+        in_folds,
     )
 
 
@@ -118,6 +131,16 @@ def target_values(table: Table, targets: str, name: str) -> Labels:
     notes = [note] if numeric and len(classes) > _CLASSES else []
     named = dict(zip(map(class_name, classes), counts.tolist(), strict=True))
     return codes.astype(np.int64), named, notes
+
+
+def _check_auto(classes: Mapping[str, int], unsupervised: bool) -> list[str]:
+    """Raise `Refusal` for classes that cross-validation cannot split; return notes."""
+    for name, count in classes.items():
+        if count < 2:
+            needs = f"auto needs at least two rows of every class, and {quote(name)} has one"
+            raise Refusal(f"{needs}: leave it out, merge classes, or choose a --method")
+    what = "without --target, the selected features represent the other features, and no target"
+    return [what] if unsupervised else []
 
 
 def is_continuous(target: np.ndarray) -> bool:

@@ -67,8 +67,9 @@ def print_selection(table: Table, answer: Answer) -> None:
     (n, d), k = table.values.shape, len(answer.order)
     fitted, by = answer.fitted, answer.method.name
     by += f": {fitted.best_}" if isinstance(fitted, AutoSelector) else ""
+    parts = "folds" if answer.in_folds else "resamples"
     title = f"{k} of {d} features of {n} rows by {by}"
-    headings = ["rank", "feature", "score", *([] if often is None else ["selected in resamples"])]
+    headings = ["rank", "feature", "score", *([] if often is None else [f"selected in {parts}"])]
     caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
     print_grid(title, headings, rows, ["feature"], caption)
 
