@@ -1,9 +1,10 @@
 """The answer to a request: read the target of the table, fit the method, and select features."""
 
 import dataclasses
+import re
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -30,6 +31,9 @@ _RANGES = 100.0
 _CLASSES = 20
 #: Fraction of every class in a resample.
 _FRACTION = 0.8
+
+#: A feature in the errors of estimators, which know no names here.
+_COLUMN = re.compile(r"\bcolumn (\d+)\b")
 
 #: The target, the number of rows of each class, and notes.
 Labels = tuple[np.ndarray | None, dict[str, int], list[str]]
@@ -67,7 +71,7 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
         notes += _check_auto(classes, table.target is None)
     notes += [] if request.standardize else _note_units(table.values, method)
     start = time.perf_counter()
-    notes += fit_estimator(estimator, request, table.values, y)
+    notes += fit_estimator(estimator, request, table.values, y, table.names)
     seconds = time.perf_counter() - start
     ranking, chosen = np.asarray(estimator.ranking_), np.flatnonzero(estimator.support_)
     order = chosen[np.argsort(ranking[chosen], stable=True)]
@@ -165,11 +169,16 @@ def _note_units(values: np.ndarray, method: Method) -> list[str]:
 
 
 def fit_estimator(
-    estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None
+    estimator: Any,
+    request: Request,
+    values: np.ndarray,
+    y: np.ndarray | None,
+    names: Sequence[str] = (),
 ) -> list[str]:
     """Fit an estimator, and return its warnings; its errors become a `Refusal`.
 
-    `y` is float64 for a numeric target, and integer codes for classes.
+    `y` is float64 for a numeric target, and integer codes for classes. `names` of the features, if
+    given, replace their numbers in errors.
     """
     if y is not None and getattr(estimator, "target", None) == "auto":
         estimator.set_params(target="numbers" if y.dtype.kind == "f" else "classes")
@@ -180,7 +189,10 @@ def fit_estimator(
         try:
             estimator.fit(values, y)
         except (ValueError, MemoryError, ImportError) as error:
-            raise Refusal(str(error).replace("n_features_to_select", "-k")) from error
+            message = str(error).replace("n_features_to_select", "-k")
+            if names:
+                message = _COLUMN.sub(lambda found: quote(names[int(found[1])]), message)
+            raise Refusal(message) from error
     messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     return list(dict.fromkeys(messages))
 

@@ -119,7 +119,7 @@ def select(
         _output.print_json(found | {"table": str(table), "seed": seed})
     else:
         _output.print_selection(data, answer)
-        _output.print_verdict(answer)
+        _output.print_verdict(data, answer)
     _print_notes([str(path) for path in (out, plot, report) if path], quiet, "written")
 
 

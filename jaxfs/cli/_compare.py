@@ -85,7 +85,7 @@ def compare(
                 values, estimator = _fill(table, train), make_estimator(request)
                 known = y[train] if method.targets != "none" and y is not None else None
                 start = time.perf_counter()
-                found = _answer.fit_estimator(estimator, request, values[train], known)
+                found = _answer.fit_estimator(estimator, request, values[train], known, table.names)
                 seconds += time.perf_counter() - start
                 notes += [f"{method.name}: {note}" for note in found]
                 supports.append(support := np.asarray(estimator.support_))

@@ -13,6 +13,9 @@ from jaxfs.cli._answer import Answer, class_name, standardize_columns
 from jaxfs.cli.tables._table import Table
 from jaxfs.inference import anova_test, f_regression_test
 
+#: False discovery rate at which features count as related to the target.
+_FDR = 0.05
+
 
 @dataclasses.dataclass(frozen=True)
 class Effects:
@@ -30,6 +33,13 @@ class Effects:
     test: str
     p_values: np.ndarray
     q_values: np.ndarray
+
+
+def significance(found: Effects, d: int) -> str:
+    """Return in a sentence how many selected features differ by themselves, at an FDR of 5%."""
+    count, k = int((found.q_values <= _FDR).sum()), len(found.q_values)
+    alone = f"Alone, {count:,} of the {k:,} selected features are related to the target"
+    return f"{alone} ({found.test}, q ≤ {_FDR} over all {d:,} features)."
 
 
 def labels(table: Table, answer: Answer) -> tuple[np.ndarray | None, list[str]]:

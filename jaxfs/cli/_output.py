@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxfs.cli._answer import Answer, class_name
+from jaxfs.cli._effects import effects, significance
 from jaxfs.cli._request import Request, make_estimator, parameters
 from jaxfs.cli.tables._columns import Refusal, printable, quote
 from jaxfs.cli.tables._table import Table
@@ -74,7 +75,7 @@ def print_selection(table: Table, answer: Answer) -> None:
     print_grid(title, headings, rows, ["feature"], caption)
 
 
-def print_verdict(answer: Answer) -> None:
+def print_verdict(table: Table, answer: Answer) -> None:
     """Print the comparison of the method auto, and what to believe."""
     if not isinstance(answer.fitted, AutoSelector):
         return
@@ -86,6 +87,8 @@ def print_verdict(answer: Answer) -> None:
     headings = ["method", "features", answer.fitted.measure_, "stability", "seconds"]
     print_grid("Cross-validation; selection inside the folds", headings, rows, left=["method"])
     print(answer.fitted.verdict_)
+    if (found := effects(table, answer)) is not None:
+        print(significance(found, len(table.names)))
 
 
 def print_comparison(result: "Comparison") -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from jaxfs import plot
 from jaxfs.cli import _pictures
 from jaxfs.cli._answer import Answer
-from jaxfs.cli._effects import Effects, effects
+from jaxfs.cli._effects import Effects, effects, significance
 from jaxfs.cli._request import Request
 from jaxfs.cli.tables._columns import printable
 from jaxfs.cli.tables._table import Table
@@ -110,6 +110,8 @@ def summary(table: Table, answer: Answer, found: Effects | None) -> list[str]:
         chance = f"q = {q:.2g}" if q >= _TINY else f"q < {_TINY:g}"
         first += f", {found.directions[0]} ({found.measure} {size:.2g}, {chance})"
     sentences.append(first + ".")
+    if found is not None:
+        sentences.append(significance(found, d))
     if answer.stability is not None and not isinstance(answer.fitted, AutoSelector):
         value = _number(float(answer.stability.stability), ".2f")
         sentences.append(f"The stability of the selection over resamples is {value} of 1.")

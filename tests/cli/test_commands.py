@@ -269,6 +269,7 @@ def test_without_a_method_several_are_compared(table, tmp_path, monkeypatch):
     assert content["verdict"] in result.stdout
     assert re.search(r"random features .* ± ", result.stdout)
     assert "selected in folds" in result.stdout
+    assert re.search(r"Alone, 1 of the \d selected .* \(ANOVA, q ≤ 0.05 over all 6", result.stdout)
     content = json.loads(run("select", table, "-t", "e", "-d", "kind", "--json").stdout)
     assert (content["best"], content["measure"]) == ("pearson", "R²")
     result = run("select", table, "-d", "kind", "--json")
@@ -409,6 +410,11 @@ def test_more_mistakes(table, tmp_path):
     assert "--folds" in refused("compare", table, "-t", "kind", "-m", "anova", "--folds", 16)
     assert "cannot be compared" in refused("compare", table, "-t", "kind", "-m", "anova,rrelieff")
     assert "differ" in refused("compare", table, "-t", "kind", "-m", "anova,anova", "-k", 2)
+    huge = tmp_path / "huge.csv"
+    huge.write_text("alpha,beta,kind\n" + "1,2,u\n3,1e300,v\n" * 4)
+    for command in (("select",), ("compare", "--folds", 2)):
+        options = ("-t", "kind", "-m", "anova", "-k", 1, "--dtype", "float32")
+        assert "'beta' (" in refused(command[0], huge, *command[1:], *options)
     assert run("select").exit_code == 2
     assert run("select", table, "--nonsense").exit_code == 2
 

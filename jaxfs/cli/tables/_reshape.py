@@ -53,26 +53,25 @@ def _column(cells: list[float | str | None]) -> np.ndarray:
 
 
 def encode(
-    columns: Columns, names: list[str], features: list[int], categorical: Collection[int]
+    names: list[str], arrays: list[np.ndarray], positions: list[int], categorical: Collection[int]
 ) -> tuple[list[str], list[np.ndarray], list[int]]:
-    """Return the names, arrays and positions (from 1) of the features.
+    """Return the features with the columns `categorical`, which count from 0 in the file, encoded.
 
     A categorical column becomes one column of 0 and 1 for each of its values, called `colour=red`.
     """
     kept: list[tuple[str, np.ndarray, int]] = []
-    for j in features:
-        array, position = columns.arrays[j], j + 1
-        if j not in categorical:
-            kept.append((names[j], array, position))
+    for name, array, position in zip(names, arrays, positions, strict=True):
+        if position - 1 not in categorical:
+            kept.append((name, array, position))
             continue
         missing = np.array([cell is None or cell != cell for cell in array])
         numeric = array.dtype.kind == "f"
         words = np.array([f"{cell:.17g}" if numeric else str(cell) for cell in array], dtype=object)
         values = sorted(set(words[~missing]))
         if len(values) < 2:
-            raise TableError(f"the categorical column {quote(names[j])} has one value only")
+            raise TableError(f"the categorical column {quote(name)} has one value only")
         for value in values:
             column = np.where(missing, np.nan, (words == value).astype(float))
-            kept.append((f"{names[j]}={value}", column, position))
-    labels, arrays, positions = zip(*kept, strict=True)
-    return list(labels), list(arrays), list(positions)
+            kept.append((f"{name}={value}", column, position))
+    labels, columns, places = zip(*kept, strict=True)
+    return list(labels), list(columns), list(places)

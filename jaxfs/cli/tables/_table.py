@@ -244,7 +244,10 @@ def _build_table(
     """Return a table of the features and the target, which may still have missing values."""
     if not features:
         raise TableError("no feature is left after the target, row names and dropped columns")
-    kept, arrays, positions = _reshape.encode(columns, names, features, encoded)
+    kept, arrays = [names[j] for j in features], [columns.arrays[j] for j in features]
+    positions = [j + 1 for j in features]
+    if encoded:
+        kept, arrays, positions = _reshape.encode(kept, arrays, positions, encoded)
     values = _matrix(kept, arrays, columns.notes)
     notes = columns.notes + _note_identifiers(values, kept)
     target, target_name = (None, None) if at is None else (columns.arrays[at], names[at])
