@@ -29,6 +29,7 @@ from jaxfs.methods.classical import (
     jmi_select,
     laplacian_score,
     mcfs_score,
+    mrmr_regression_select,
     mrmr_select,
     mutual_information_regression_score,
     mutual_information_score,
@@ -91,6 +92,7 @@ __all__ = [
     "Median", "Percentile",
     # Features that are informative together
     "gc_select", "gkl_select", "cca_select", "gc_objective", "gkl_objective", "mrmr_select",
+    "mrmr_regression_select",
     "cfs_select", "fcbf_select", "jmi_select", "cmim_select", "Selection",
     # Without labels
     "ssfs", "SSFSResult", "Stable", "Predictable", "Leading", "fit_dirichlet_selector",

@@ -90,7 +90,12 @@ def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
         raise fail(name, "a dense array", f"the sparse {type(x).__name__}; use .toarray()")
     unmasked(x, name)
     if not isinstance(x, (np.ndarray, np.generic)):
-        x = x.detach() if hasattr(x, "detach") else x
+        if getattr(x, "requires_grad", False):
+            lost = "a tensor that requires a gradient, which would be lost"
+            hint = "use jaxfs.interop.wrap(function), or .detach()"
+            raise fail(name, "an array without a gradient", f"{lost}; {hint}")
+        if str(getattr(x, "dtype", "")).endswith("float16"):  # of PyTorch, bfloat16 included
+            raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
         try:
             # DLPack fails for memory of other devices and for read-only memory; `asarray` copies.
             with contextlib.suppress(AttributeError, BufferError, RuntimeError, TypeError):
@@ -98,9 +103,10 @@ def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
             x = np.asarray(x)
         except (ValueError, TypeError) as error:
             raise fail(name, "a rectangular array of real numbers", type(x).__name__) from error
-    if x.dtype.kind not in "fiub":  # bfloat16 and float8 have kind "V"
+    narrow = x.dtype.kind == "V" and "float" in x.dtype.name  # bfloat16 and float8 of ml_dtypes
+    if x.dtype.kind not in "fiub" and not narrow:
         raise fail(name, "an array of real numbers", f"dtype {x.dtype}")
-    if x.dtype.itemsize > 8:
+    if narrow or x.dtype.itemsize > 8:
         raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
     return np.asarray(x, dtype=x.dtype.newbyteorder("="))
 

@@ -412,6 +412,7 @@ PICTURES = {
     },
     "accuracy_curve": {"counts": one_of([1, 2, 3]), "accuracies": one_of({"a": [0.1, 0.2, 0.3]})},
     "heat_map": {"values": samples},
+    "by_class": {"values": lambda c: samples(c)[:, 0], "labels": codes},
 }
 
 _models = jaxfs.surrogates.models

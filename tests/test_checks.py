@@ -1,5 +1,7 @@
 """Public functions convert or refuse numbers that do not fit into 32 bits, and masked arrays."""
 
+import contextlib
+
 import array_api_strict
 import jax
 import jax.numpy as jnp
@@ -33,6 +35,28 @@ def test_large_integers_keep_their_order(kind):
 def test_torch_integers_keep_their_order():
     torch = pytest.importorskip("torch")
     assert_close(jaxfs.combine_scores(torch.tensor([1, LARGE, 2])), [0.0, 1.0, 0.0], 1e-6)
+
+
+def test_tensors_that_require_a_gradient_are_refused():
+    """A plain function would lose the gradient without a word."""
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor(X, requires_grad=True)
+    with pytest.raises(ValueError, match=r"x must be an array without a gradient, .*interop\.wrap"):
+        jaxfs.variance_score(tensor)
+    assert_close(jaxfs.variance_score(tensor.detach()), X.var(axis=0), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_named(dtype):
+    message = rf"x must be of dtype float32 or float64, got (torch\.)?{dtype}; cast it first"
+    given = [X.astype(getattr(jnp, dtype).dtype), jnp.asarray(X, dtype)]
+    with contextlib.suppress(ImportError):
+        import torch
+
+        given.append(torch.tensor(X).to(getattr(torch, dtype)))
+    for x in given:
+        with pytest.raises(ValueError, match=message):
+            jaxfs.variance_score(x)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", ">i8", ">f8"])

@@ -111,6 +111,10 @@ def selector(select, **options):
     return call
 
 
+def numbered(select, x, y, **options):
+    return select(x, y, K, **options)
+
+
 SELECTORS = {
     "gc_select": selector(jaxfs.gc_select),
     "gc_select entropy": selector(jaxfs.gc_select, objective="entropy"),
@@ -120,6 +124,9 @@ SELECTORS = {
     "mrmr_select": selector(jaxfs.mrmr_select),
     "mrmr_select mi": selector(
         jaxfs.mrmr_select, scheme="difference", relevance="mi", redundancy="mi"
+    ),
+    "mrmr_regression_select": with_target(
+        functools.partial(numbered, jaxfs.mrmr_regression_select)
     ),
     "jmi_select": selector(jaxfs.jmi_select),
     "cmim_select": selector(jaxfs.cmim_select, num_bins=3),

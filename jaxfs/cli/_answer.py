@@ -1,32 +1,40 @@
 """The answer to a request: read the target of the table, fit the method, and select features."""
 
 import dataclasses
+import re
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from sklearn.base import clone
 
 from jaxfs import evaluate
 from jaxfs._checks import listed
 from jaxfs.cli._request import Request, find_method, make_estimator, parameters, used_blocks
 from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators import FDR, METHODS, Method
+from jaxfs.estimators import FDR, METHODS, AutoSelector, Method
 from jaxfs.estimators._significance import Significance
+from jaxfs.estimators.auto import kind_of_target
 from jaxfs.resample import Stability, subsample_masks
 
 #: Methods whose result depends on the units of the features. The other methods are independent of
 #: the units, or standardise the features themselves.
-_IN_UNITS = frozenset({"manifest", "combined", "gkl", "laplacian", "mcfs", "spec", "variance"})
+_IN_UNITS = frozenset(
+    {"auto", "manifest", "combined", "gkl", "laplacian", "mcfs", "spec", "variance"}
+)
 #: Ratio of the largest to the smallest range of a feature above which a note mentions the units.
 _RANGES = 100.0
 #: Number of numeric classes above which a note mentions the classes.
 _CLASSES = 20
 #: Fraction of every class in a resample.
 _FRACTION = 0.8
+
+#: A feature in the errors of estimators, which know no names here.
+_COLUMN = re.compile(r"\bcolumn (\d+)\b")
 
 #: The target, the number of rows of each class, and notes.
 Labels = tuple[np.ndarray | None, dict[str, int], list[str]]
@@ -39,8 +47,9 @@ class Answer:
     `order`: columns of the selected features in the table, best first. `scores (d,)`: scores of all
     features. `parameters`: parameters of the estimator. `seconds`: duration of the fit. `notes`:
     warnings for the user. `classes`: number of rows of each class. `stability`: stability of the
-    selection over resamples, or `None`. `tested`: p-values and q-values, or `None`. `reason`: how
-    the number of features came about.
+    selection over resamples or, for the method auto, over the folds (`in_folds`), or `None`.
+    `fitted`: the fitted estimator. `tested`: p-values and q-values, or `None`. `reason`: how the
+    number of features came about.
     """
 
     method: Method
@@ -51,6 +60,8 @@ class Answer:
     notes: tuple[str, ...]
     classes: Mapping[str, int]
     stability: Stability | None = None
+    fitted: Any = None
+    in_folds: bool = False
     tested: Significance | None = None
     reason: str = ""
 
@@ -58,12 +69,15 @@ class Answer:
 def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     """Return the features of a table that a request selects; raises `Refusal` for user errors."""
     method, estimator = find_method(request.method), make_estimator(request)
-    y, classes, notes = target_values(table, method.targets, method.name)
+    targets = getattr(estimator, "target", "any") if method.targets == "any" else method.targets
+    y, classes, notes = target_values(table, targets, method.name)
+    if isinstance(estimator, AutoSelector):
+        notes += _check_auto(classes, table.target is None)
     notes += [] if request.standardize else _note_units(table.values, method)
     start = time.perf_counter()
     blocks = _blocks(table, request)
     own = {name: values for name, values in blocks.items() if name in used_blocks(request)}
-    notes += fit_estimator(estimator, request, table.values, y, **own)
+    notes += fit_estimator(estimator, request, table.values, y, table.names, **own)
     tested = _tested(estimator, request, table.values, y, blocks)
     seconds = time.perf_counter() - start
     ranking, chosen = np.asarray(estimator.ranking_), np.flatnonzero(estimator.support_)
@@ -74,18 +88,34 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     if constant.any():
         names = listed(quote(table.names[j]) for j in chosen[constant])
         notes.append(f"constant features were selected: {names}; --drop them")
-    stability = None
+    stability, in_folds, parts = None, False, f"none of {num_resamples} resamples"
     if num_resamples:
-        again = request._replace(verbose=False, k=len(order))
-        stability = _stability(table, again, y, num_resamples)
+        inner = getattr(estimator, "estimator_", estimator)  # of the method auto, the winner
+        again = clone(inner).set_params(n_features_to_select=len(order), verbose=False)
+        stability = _stability(again, table, request, y, num_resamples)
+    elif isinstance(estimator, AutoSelector):
+        first = estimator.rankings_[estimator.best_]
+        stability, parts = _stability_of_folds(first, len(order), len(ranking)), "no fold"
+        in_folds = True
+    if stability is not None:
         never = [quote(table.names[j]) for j in order if stability.frequencies[j] == 0]
-        lost = f"selected from all rows, but in none of {num_resamples} resamples"
+        lost = f"selected from all rows, but in {parts}"
         notes += [f"{lost}: {listed(never)}"] if never else []
     scores = np.asarray(estimator.scores_, np.float64)
     found = parameters(estimator)
-    reason = estimator.n_features_reason_
     return Answer(
-        method, found, order, scores, seconds, tuple(notes), classes, stability, tested, reason
+        method,
+        found,
+        order,
+        scores,
+        seconds,
+        tuple(notes),
+        classes,
+        stability,
+        estimator,
+        in_folds,
+        tested,
+        estimator.n_features_reason_,
     )
 
 
@@ -116,8 +146,10 @@ def _tested(
 def target_values(table: Table, targets: str, name: str) -> Labels:
     """Return the target for the method `name`, the number of rows of each class, and notes.
 
-    `targets` is "classes", "numbers" or "none". Classes become codes 0, 1, ….
+    `targets` is "classes", "numbers", "none", or "any", which depends on the target. Classes become
+    codes 0, 1, ….
     """
+    targets = kind_of_target(table.target) if targets in ("any", "auto") else targets
     target, column = table.target, quote(table.target_name)
     if targets == "none" or target is None:
         return None, {}, []
@@ -136,6 +168,16 @@ def target_values(table: Table, targets: str, name: str) -> Labels:
     notes = [note] if numeric and len(classes) > _CLASSES else []
     named = dict(zip(map(class_name, classes), counts.tolist(), strict=True))
     return codes.astype(np.int64), named, notes
+
+
+def _check_auto(classes: Mapping[str, int], unsupervised: bool) -> list[str]:
+    """Raise `Refusal` for classes that cross-validation cannot split; return notes."""
+    for name, count in classes.items():
+        if count < 2:
+            needs = f"auto needs at least two rows of every class, and {quote(name)} has one"
+            raise Refusal(f"{needs}: leave it out, merge classes, or choose a --method")
+    what = "without --target, the selected features represent the other features, and no target"
+    return [what] if unsupervised else []
 
 
 def is_continuous(target: np.ndarray) -> bool:
@@ -160,9 +202,20 @@ def _note_units(values: np.ndarray, method: Method) -> list[str]:
 
 
 def fit_estimator(
-    estimator: Any, request: Request, values: np.ndarray, y: np.ndarray | None, **blocks: np.ndarray
+    estimator: Any,
+    request: Request,
+    values: np.ndarray,
+    y: np.ndarray | None,
+    names: Sequence[str] = (),
+    **blocks: np.ndarray,
 ) -> list[str]:
-    """Fit an estimator, and return its warnings; its errors become a `Refusal`."""
+    """Fit an estimator, and return its warnings; its errors become a `Refusal`.
+
+    `y` is float64 for a numeric target, and integer codes for classes. `names` of the features, if
+    given, replace their numbers in errors.
+    """
+    if y is not None and getattr(estimator, "target", None) == "auto":
+        estimator.set_params(target="numbers" if y.dtype.kind == "f" else "classes")
     if request.standardize:
         values = standardize_columns(values)
     with warnings.catch_warnings(record=True) as caught:
@@ -170,8 +223,11 @@ def fit_estimator(
         try:
             estimator.fit(values, y, **blocks)
         except (ValueError, MemoryError, ImportError) as error:
-            words = str(error).replace("FDR(n_permutations=…)", "--permutations")
-            raise Refusal(words.replace("n_features_to_select", "-k")) from error
+            message = str(error).replace("FDR(n_permutations=…)", "--permutations")
+            message = message.replace("n_features_to_select", "-k")
+            if names:
+                message = _COLUMN.sub(lambda found: quote(names[int(found[1])]), message)
+            raise Refusal(message) from error
     messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     return list(dict.fromkeys(messages))
 
@@ -185,7 +241,9 @@ def standardize_columns(values: np.ndarray) -> np.ndarray:
     return np.where(constant, 0.0, (scaled - scaled.mean(axis=0)) / deviation)
 
 
-def _stability(table: Table, request: Request, y: np.ndarray | None, number: int) -> Stability:
+def _stability(
+    estimator: Any, table: Table, request: Request, y: np.ndarray | None, number: int
+) -> Stability:
     """Return how stable a selection is over random parts of the rows, drawn from every class."""
     groups = None if y is None or y.dtype.kind == "f" else y
     key, n = jax.random.key(request.seed), len(table.values)
@@ -194,16 +252,30 @@ def _stability(table: Table, request: Request, y: np.ndarray | None, number: int
         masks = masks | (np.bincount(groups)[groups] <= 2)
     ranks, chosen = [], []
     for rows in masks:
-        estimator = make_estimator(request)
-        fit_estimator(estimator, request, table.values[rows], None if y is None else y[rows])
-        ranks.append(np.asarray(estimator.ranking_, np.float64))
-        chosen.append(np.asarray(estimator.support_))
-    rank: Any = np.array(ranks)
-    order: Any = np.argsort(rank, axis=1, stable=True)
+        part = clone(estimator)
+        fit_estimator(part, request, table.values[rows], None if y is None else y[rows])
+        ranks.append(np.asarray(part.ranking_, np.float64))
+        chosen.append(np.asarray(part.support_))
+    return _summary(np.array(ranks), np.array(chosen), estimator.n_features_to_select)
+
+
+def _stability_of_folds(first: np.ndarray, k: int, d: int) -> Stability:
+    """Return the stability of k features, from the features `(folds, m)` ranked first in each fold.
+
+    All other features have rank m + 1, as in the estimators of greedy methods.
+    """
+    ranks, chosen = np.full((len(first), d), first.shape[1] + 1.0), np.zeros((len(first), d), bool)
+    np.put_along_axis(ranks, first[:, ::-1], np.arange(first.shape[1], 0.0, -1)[None], axis=1)
+    np.put_along_axis(chosen, first[:, :k], True, axis=1)
+    return _summary(ranks, chosen, k)
+
+
+def _summary(ranks: Any, chosen: np.ndarray, k: int) -> Stability:
+    order: Any = np.argsort(ranks, axis=1, stable=True)
     return Stability(
         np.mean(chosen, axis=0),
-        rank.mean(axis=0),
-        rank.std(axis=0, ddof=1),
-        *evaluate.selection_stability(np.array(chosen)),
-        order[:, : request.k],
+        ranks.mean(axis=0),
+        ranks.std(axis=0, ddof=1),
+        *evaluate.selection_stability(chosen),
+        order[:, :k],
     )

@@ -35,11 +35,14 @@ def _print_notes(notes: Iterable[str], quiet: bool, kind: str = "note") -> None:
 
 def _read(context: typer.Context) -> Table:
     """Read the table of a command with the reading options that the user gave."""
+    from jaxfs.cli import _notes
+
     given, names = context.params, ("target", "impute", "header", "delimiter", "decimal", "max_gb")
-    options = {name: given[name] for name in names}
+    options = {name: given[name] for name in (*names, "transpose")}
     labels = (given.get("groups"), given.get("strata"))
-    options["labels"] = list(dict.fromkeys(name for name in labels if name is not None))
-    return read_table(given["table"], drop=given["drop"] or (), **options)
+    several = {name: given[name] or () for name in ("drop", "categorical")}
+    several["labels"] = list(dict.fromkeys(name for name in labels if name is not None))
+    return _notes.look(read_table(given["table"], **(options | several)))
 
 
 @app.command(epilog=EPILOG)
@@ -48,7 +51,7 @@ def select(
     context: typer.Context,
     table: _options.TablePath,
     target: _options.Target = None,
-    method: _options.Method = "manifest",
+    method: _options.Method = "auto",
     k: _options.Number = "auto",
     fdr: _options.Fdr = None,
     permutations: _options.Permutations = None,
@@ -60,6 +63,8 @@ def select(
     report: _options.ReportPath = None,
     json: _options.Json = False,
     drop: _options.Drop = None,
+    categorical: _options.Categorical = None,
+    transpose: _options.Transpose = False,
     impute: _options.Impute = None,
     header: _options.Header = "auto",
     delimiter: _options.Delimiter = "auto",
@@ -76,7 +81,9 @@ def select(
 ) -> None:
     """Select features of a table, and print them with their scores, best first.
 
-    jaxfs select cells.csv --target type --method manifest -k 20 --plot scores.png
+    Without --method, several methods are compared by cross-validation, and the best one is used.
+
+    jaxfs select cells.csv --target type --report report.html
     """
     from jaxfs.cli import _answer, _output, _report
     from jaxfs.cli._request import Request, check_request, parse_rule
@@ -103,8 +110,9 @@ def select(
     data = _read(context)
     _print_notes(data.notes, quiet)
     use_cache()
-    repeats = resamples if resamples is not None else 10 if report is not None else 0
-    answer = _answer.choose(data, request, repeats)
+    measured = report is not None and request.method != "auto"  # auto measures it by its folds
+    number = resamples if resamples is not None else 10 if measured else 0
+    answer = _answer.choose(data, request, number)
     _print_notes(answer.notes, quiet)
     with _output.write_atomically(force=force) as temporary:
         if out is not None:
@@ -119,6 +127,7 @@ def select(
         _output.print_json(found | {"table": str(table), "seed": seed})
     else:
         _output.print_selection(data, answer)
+        _output.print_verdict(data, answer)
     _print_notes([str(path) for path in (out, plot, report) if path], quiet, "written")
 
 
@@ -136,6 +145,8 @@ def compare(
     groups: _options.Groups = None,
     json: _options.Json = False,
     drop: _options.Drop = None,
+    categorical: _options.Categorical = None,
+    transpose: _options.Transpose = False,
     impute: _options.Impute = None,
     header: _options.Header = "auto",
     delimiter: _options.Delimiter = "auto",
@@ -211,7 +222,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Path of the picture.")] = Path("jaxfs-demo.png"),
     data: Annotated[
         Path | None,
-        typer.Option(help="Also write the data as .csv or .tsv, for use with other commands."),
+        typer.Option(help="Also write the data as .csv, .tsv or .parquet, for other commands."),
     ] = None,
     force: _options.Force = False,
     seed: _options.Seed = 0,

@@ -96,10 +96,12 @@ def compare(
             inside = groups if "groups" in used_blocks(request) else None
             for train, test in parts:
                 values, estimator = _fill(table, train), make_estimator(request)
-                known = y[train] if method.supervised and y is not None else None
+                known = y[train] if method.targets != "none" and y is not None else None
                 blocks = {} if inside is None else {"groups": inside[train]}
                 start = time.perf_counter()
-                found = _answer.fit_estimator(estimator, request, values[train], known, **blocks)
+                found = _answer.fit_estimator(
+                    estimator, request, values[train], known, table.names, **blocks
+                )
                 seconds += time.perf_counter() - start
                 notes += [f"{method.name}: {note}" for note in found]
                 supports.append(support := np.asarray(estimator.support_))
@@ -122,7 +124,7 @@ def compare(
 def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
     """Return the labels for the methods or, if all are unsupervised, for the accuracy alone."""
     for method in methods:
-        if method.supervised:
+        if method.supervised or (method.targets == "any" and table.target is not None):
             return _answer.target_values(table, method.targets, method.name)
     target = table.target
     numeric = target is not None and target.dtype.kind == "f" and _answer.is_continuous(target)

@@ -23,11 +23,20 @@ EPILOG = (
     "and JAXFS_CACHE_DIR=off disables the cache."
 )
 
-TablePath = Annotated[Path, Argument(metavar="TABLE", help="CSV, TSV, Parquet, NPZ, MAT or H5AD.")]
+TablePath = Annotated[
+    Path, Argument(metavar="TABLE", help="CSV, TSV, XLSX, Parquet, Feather, NPZ, MAT, H5AD.")
+]
 Target = Annotated[
     str | None, Option("--target", "-t", help="Target column: a name or a position (-1: last).")
 ]
 Drop = Annotated[list[str] | None, Option("--drop", "-d", help="Column to leave out; repeatable.")]
+Transpose = Annotated[
+    bool, Option("--transpose", help="The rows of the file are features, its columns samples.")
+]
+Categorical = Annotated[
+    list[str] | None,
+    Option("--categorical", help="Column whose values become columns of 0 and 1; repeatable."),
+]
 _NUMBER = "Number of features: 20, a fraction such as 0.1, or a rule: auto, gap, fdr or one_se."
 Number = Annotated[str, Option("-k", "--number", help=_NUMBER)]
 NumberOrTen = Annotated[str | None, Option("-k", "--number", help=_NUMBER, show_default="10")]
@@ -60,14 +69,14 @@ Dtype = Annotated[str, Option(help="Precision: auto (float64), float64 or float3
 Json = Annotated[bool, Option("--json", help="Print JSON, and nothing else, to stdout.")]
 Force = Annotated[bool, Option("--force", help="Overwrite existing files.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress.")]
-Method = Annotated[str, Option("--method", "-m", help="Method; `jaxfs methods` lists them all.")]
+Method = Annotated[str, Option("--method", "-m", help="Method; `jaxfs methods` lists them.")]
 Options = Annotated[
     list[str] | None,
     Option("--option", "-o", metavar="NAME=VALUE", help="Option of the method; repeatable."),
 ]
 Solver = Annotated[str | None, Option(help="Solver of manifest: auto, exact or lowrank.")]
 Out = Annotated[
-    Path | None, Option(help="Write the selected columns and the target as .csv or .tsv.")
+    Path | None, Option(help="Write the selected columns and the target: .csv, .tsv, .parquet.")
 ]
 Raw = Annotated[
     bool, Option("--raw", help="Do not escape text in --out that looks like a formula.")
@@ -76,7 +85,7 @@ Plot = Annotated[Path | None, Option(help="Draw the scores: .png, .svg, .pdf or 
 ReportPath = Annotated[Path | None, Option("--report", help="Write an .html report.")]
 _RESAMPLES = (
     "Measure the stability of the selection: repeat it on this many resamples of 80% of the rows. "
-    "Default: 10 with --report, else 0."
+    "Default: 10 with --report, else 0; the method auto uses its folds."
 )
 Resamples = Annotated[int | None, Option(min=0, max=10_000, help=_RESAMPLES)]
 

@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxfs.cli._answer import Answer, class_name
+from jaxfs.cli._effects import effects, significance
 from jaxfs.cli._request import Request, make_estimator, parameters
 from jaxfs.cli.tables._columns import Refusal, printable, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators import METHODS, Method
+from jaxfs.estimators import METHODS, AutoSelector, Method
 
 if TYPE_CHECKING:
     from jaxfs.cli._compare import Comparison
 
 #: Accepted file name endings of tables, pictures and reports.
-TABLES, PICTURES, PAGES = (".csv", ".tsv"), (".png", ".svg", ".pdf", ".jpg"), (".html", ".htm")
+TABLES, PICTURES = (".csv", ".tsv", ".parquet"), (".png", ".svg", ".pdf", ".jpg")
+PAGES = (".html", ".htm")
 #: First characters of a spreadsheet formula, in half-width and full-width form.
 _FORMULA = tuple("=+-@＝＋－＠")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
@@ -65,12 +67,31 @@ def print_selection(table: Table, answer: Answer) -> None:
         pq = [] if tested is None else [_number(tested.p_values[j]), _number(tested.q_values[j])]
         rows.append([str(place), printable(table.names[j]), _number(answer.scores[j]), *pq, *share])
     (n, d), k = table.values.shape, len(answer.order)
-    title = f"{k} of {d} features of {n} rows by {answer.method.name}"
+    fitted, by = answer.fitted, answer.method.name
+    by += f": {fitted.best_}" if isinstance(fitted, AutoSelector) else ""
+    parts = "folds" if answer.in_folds else "resamples"
+    title = f"{k} of {d} features of {n} rows by {by}"
     headings = ["rank", "feature", "score", *([] if tested is None else ["p", "q"])]
-    headings += [] if often is None else ["selected in resamples"]
+    headings += [] if often is None else [f"selected in {parts}"]
     caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
     print_grid(title, headings, rows, ["feature"], caption)
     print(answer.reason)
+
+
+def print_verdict(table: Table, answer: Answer) -> None:
+    """Print the comparison of the method auto, and what to believe."""
+    if not isinstance(answer.fitted, AutoSelector):
+        return
+    rows = []
+    for row in answer.fitted.comparison_:
+        accuracy = f"{row.accuracy:.3f} ± {row.standard_error:.3f}"
+        rest = _number(row.stability, ".2f"), _number(row.seconds, ".1f")
+        rows.append([row.name, str(row.n_features), accuracy, *rest])
+    headings = ["method", "features", answer.fitted.measure_, "stability", "seconds"]
+    print_grid("Cross-validation; selection inside the folds", headings, rows, left=["method"])
+    print(answer.fitted.verdict_)
+    if (found := effects(table, answer)) is not None:
+        print(significance(found, len(table.names)))
 
 
 def print_comparison(result: "Comparison") -> None:
@@ -107,6 +128,7 @@ def print_methods() -> None:
 def print_method(method: Method) -> None:
     """Print the details of one method: its target, its options and its documentation."""
     target = {"classes": "a column of classes", "numbers": "a column of numbers", "none": "none"}
+    target["any"] = "a column of classes or numbers, or none"
     print(f"{method.name}: {method.summary}")
     print(f"Target: {target[method.targets]}.")
     print("Options (--option name=value) and their defaults:")
@@ -159,7 +181,16 @@ def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
         "stability": None if stability is None else float(stability.stability),
         "seconds": round(answer.seconds, 3),
         "notes": [*table.notes, *answer.notes],
-    }
+    } | auto_json(answer.fitted)
+
+
+def auto_json(fitted: Any) -> dict[str, Any]:
+    """Return the part of the JSON output that only the method auto has."""
+    if not isinstance(fitted, AutoSelector):
+        return {}
+    rows = [row._asdict() for row in fitted.comparison_]
+    measure = {"best": fitted.best_, "measure": fitted.measure_}
+    return measure | {"verdict": fitted.verdict_, "comparison": rows}
 
 
 def method_json(method: Method) -> dict[str, Any]:
@@ -250,13 +281,16 @@ def write_atomically(*, force: bool) -> Iterator[Callable[[Path], Path]]:
 def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool = False) -> None:
     """Write the row names, the selected features (best first) and the target to a table.
 
-    Numbers are written without rounding. Text that a spreadsheet would run as a formula gets an
-    apostrophe in front, unless `raw` is true.
+    The format is that of the suffix. In text files, numbers are written without rounding. Text that
+    a spreadsheet would run as a formula gets an apostrophe in front, unless `raw` is true.
     """
+    if path.suffix.lower() == ".parquet":
+        _write_parquet(path, table, order)
+        return
     text = str if raw else _inert
     columns = [[text(table.names[j]), *map(repr, table.values[:, j].tolist())] for j in order]
     if table.rows is not None:
-        columns.insert(0, ["", *map(text, table.rows)])
+        columns.insert(0, [text(table.rows_name), *map(text, table.rows)])
     if table.target is not None:
         target = [text(class_name(value)) for value in table.target]
         columns.append([text(str(table.target_name)), *target])
@@ -265,6 +299,18 @@ def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool 
     writer = csv.writer(content, delimiter=delimiter, lineterminator="\n")
     writer.writerows(zip(*columns, strict=True))
     path.write_text(content.getvalue(), encoding="utf-8", newline="")
+
+
+def _write_parquet(path: Path, table: Table, order: Iterable[int]) -> None:
+    import polars as pl
+
+    columns: dict[str, Any] = {}
+    if table.rows is not None:  # readers, pandas included, know this name of a nameless index
+        columns[table.rows_name or "__index_level_0__"] = table.rows
+    columns |= {table.names[j]: table.values[:, j] for j in order}
+    if table.target is not None:
+        columns[str(table.target_name)] = table.target.tolist()
+    pl.DataFrame(columns).write_parquet(path)
 
 
 def _inert(cell: str) -> str:

@@ -8,7 +8,7 @@ import typing
 from typing import Any, NamedTuple
 
 from jaxfs._checks import listed, variant
-from jaxfs.cli.tables._columns import Refusal, quote
+from jaxfs.cli.tables._columns import Refusal, quote, suggest
 from jaxfs.estimators import FDR, METHODS, AutoSelector, Method
 from jaxfs.estimators._number import RULES
 
@@ -48,7 +48,8 @@ def find_method(name: str) -> Method:
     """Return a method by its name, in upper or lower case."""
     method = METHODS.get(name.strip().lower())
     if method is None:
-        raise Refusal(f"method must be one of {', '.join(METHODS)}; got {quote(name)}")
+        known = ", ".join(METHODS)
+        raise Refusal(f"method must be one of {known}; got {quote(name)}{suggest(name, METHODS)}")
     return method
 
 
@@ -105,7 +106,7 @@ def make_estimator(request: Request) -> Any:
     """Return the estimator of a request; raise `Refusal` for unknown options and wrong types."""
     method = find_method(request.method)
     estimator = method.estimator()
-    if getattr(estimator, "estimators", ()) is None:
+    if getattr(estimator, "estimators", ()) is None and method.targets != "any":
         # Set the default estimators as a parameter, so that the user can set their options.
         estimator.set_params(estimators=estimator._members())
     options = {} if request.solver is None else {"solver": request.solver}
@@ -124,7 +125,8 @@ def make_estimator(request: Request) -> Any:
             raise Refusal(f"{quote(name)} cannot be changed: the method {method.name} sets it")
         if name not in known:
             own = sorted(set(known) - {"n_features_to_select", "verbose", "dtype"})
-            raise Refusal(f"{method.name} has no option {quote(name)}; it has {listed(own, 40)}")
+            has = f"it has {listed(own, 40)}{suggest(name, own)}"
+            raise Refusal(f"{method.name} has no option {quote(name)}; {has}")
         _check_type(estimator, name, value)
     seeds = [name for name in known if name.rpartition("__")[2] == "random_state"]
     given |= dict.fromkeys(seeds, request.seed) | options
@@ -153,7 +155,7 @@ def parameters(estimator: Any) -> dict[str, Any]:
     return {
         name: value
         for name, value in estimator.get_params().items()
-        if name != "estimators" and not hasattr(value, "get_params")
+        if name not in ("estimators", "model") and not hasattr(value, "get_params")
     }
 
 

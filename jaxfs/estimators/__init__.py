@@ -16,7 +16,7 @@ from jaxfs.estimators.filters import (
 from jaxfs.estimators.gaussian import CanonicalCorrelation, GaussianCompromise, GaussianKL
 from jaxfs.estimators.manifest import ManiFeSt
 from jaxfs.estimators.recursive import RecursiveSelector
-from jaxfs.estimators.redundancy import CFS, CMIM, FCBF, JMI, MRMR
+from jaxfs.estimators.redundancy import CFS, CMIM, FCBF, JMI, MRMR, MRMRRegression
 from jaxfs.estimators.spectral import MCFS, SPEC, LaplacianScore
 from jaxfs.estimators.ssfs import SSFS
 
@@ -41,6 +41,7 @@ __all__ = [
     "Method",
     "METHODS",
     "MRMR",
+    "MRMRRegression",
     "MutualInformation",
     "MutualInformationRegression",
     "RecursiveSelector",

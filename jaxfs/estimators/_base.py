@@ -181,7 +181,7 @@ class Selector(SelectorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = self._target_kind() != "none"
+        tags.target_tags.required = self._target_kind() not in ("none", "any")
         tags.input_tags.sparse = False
         tags.input_tags.allow_nan = False
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -211,7 +211,10 @@ class Selector(SelectorMixin, BaseEstimator):
     # ---- Defined by each method ----
 
     def _target_kind(self) -> str:
-        """Return the content of `y`: "classes", "numbers" or, for unsupervised methods, "none"."""
+        """Return the content of `y`: "classes", "numbers" or, for unsupervised methods, "none".
+
+        A method that accepts all of these has "any" until it is fitted.
+        """
         return self._targets
 
     def _options(self, data: PaddedData) -> dict[str, Any]:

@@ -4,12 +4,22 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from jaxfs.estimators import dirichlet, ensemble, filters, gaussian, manifest, redundancy, spectral
+from jaxfs.estimators import (
+    auto,
+    dirichlet,
+    ensemble,
+    filters,
+    gaussian,
+    manifest,
+    redundancy,
+    spectral,
+)
 from jaxfs.estimators._base import Selector
 from jaxfs.estimators.ssfs import SSFS
 
 #: Estimators by the name of their method. The first docstring line of a class is the summary.
 _ESTIMATORS: dict[str, type[Selector]] = {
+    "auto": auto.AutoSelector,
     "manifest": manifest.ManiFeSt,
     "relieff": filters.ReliefF,
     "gc": gaussian.GaussianCompromise,
@@ -23,6 +33,7 @@ _ESTIMATORS: dict[str, type[Selector]] = {
     "combined": ensemble.CombinedSelector,
     "mi": filters.MutualInformation,
     "rrelieff": filters.RReliefF,
+    "mrmr_regression": redundancy.MRMRRegression,
     "mi_regression": filters.MutualInformationRegression,
     "ssfs": SSFS,
     "dirichlet": dirichlet.DirichletGraphSelector,
@@ -47,8 +58,9 @@ class Method(NamedTuple):
     """A feature-selection method of the command line.
 
     `estimator(**options)` creates its estimator; `get_params()` of that estimator lists the
-    options. `targets` is "classes", "numbers" or, for unsupervised methods, "none". `summary`
-    describes the method in one line.
+    options. `targets` is "classes", "numbers", "none" for unsupervised methods, or "any" for a
+    method that accepts all of these; such a method is not `supervised`, because it needs no target.
+    `summary` describes the method in one line.
     """
 
     name: str
@@ -61,13 +73,14 @@ class Method(NamedTuple):
 def _methods() -> Iterator[Method]:
     for name, cls in _ESTIMATORS.items():
         targets, summary = cls()._target_kind(), (cls.__doc__ or "").partition("\n")[0]
-        yield Method(name, cls, targets != "none", targets, summary)
+        yield Method(name, cls, targets in ("classes", "numbers"), targets, summary)
     for targets, names in filters.CRITERIA.items():
         for name in names:
             make = functools.partial(filters.FilterSelector, criterion=name)
             yield Method(name, make, targets != "none", targets, _FILTERS[name])
 
 
-_ORDER = list(filters.CRITERIA)
-#: All methods by name: first methods for classes, then for numbers, then unsupervised methods.
+_ORDER = ["any", *filters.CRITERIA]
+#: All methods by name: the automatic choice, then methods for classes, then for numbers, then
+#: unsupervised methods.
 METHODS = {m.name: m for m in sorted(_methods(), key=lambda m: _ORDER.index(m.targets))}

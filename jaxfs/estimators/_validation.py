@@ -14,11 +14,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from jaxfs import _checks
 
 #: Largest number of features that is tried, unless there are fewer.
 _LARGEST = 128
+#: Parameters that do not change the scores of a selector.
+_NUMBER = ("n_features_to_select", "verbose")
 #: The training rows and the test rows of a fold.
 Fold = tuple[np.ndarray, np.ndarray]
 
@@ -67,31 +70,50 @@ def accuracy_curve(
     `rank` returns the indices of the features, best first. It may return fewer than asked for; all
     of them are then used. `done(1)` is called after each fold.
     """
-    accuracies, rankings = np.zeros((len(folds), counts.size)), []
-    for row, (train, test) in zip(accuracies, folds, strict=True):
+    found, rankings = np.zeros((len(folds), counts.size)), []
+    for row, (train, test) in zip(found, folds, strict=True):
         order = np.asarray(rank(x[train], y[train]))
         rankings.append(np.resize(order, counts[-1]))
-        for i, count in enumerate(counts):
-            row[i] = accuracy(model, x[:, order[:count]], y, train, test)
+        row[:] = accuracies(model, [x[:, order[:count]] for count in counts], y, train, test)
         done(1)
-    return AccuracyCurve(counts, accuracies, np.array(rankings))
+    return AccuracyCurve(counts, found, np.array(rankings))
 
 
-def ranked_by(selector: Any) -> Callable[[np.ndarray, Any], np.ndarray]:
-    """Return a function that fits a copy of a selector and returns its features, best first."""
+def ranked_by(
+    selector: Any, fitted: Sequence[dict[str, Any]] = ()
+) -> Callable[[np.ndarray, Any], np.ndarray]:
+    """Return a function that fits a copy of a selector and returns its features, best first.
+
+    `fitted` has a dictionary for each fold, in the order of the calls, which keeps the fits. A
+    combination of selectors takes its members from there instead of fitting them again.
+    """
+    places = iter(fitted)
 
     def rank(x: np.ndarray, y: Any) -> np.ndarray:
-        fitted = clone(selector).fit(x, y)
-        return np.argsort(fitted.ranking_, stable=True)[: fitted.n_features_]
+        own, known = clone(selector), next(places, {})
+        own._known = known
+        known[fit_key(own)] = own.fit(x, y)
+        return np.argsort(own.ranking_, stable=True)[: own.n_features_]
 
     return rank
 
 
-def accuracy(model: Any, x: np.ndarray, y: np.ndarray, train: Any, test: Any) -> float:
-    """Return the accuracy, or R² for a numeric target, on the test rows of a fold."""
-    with warnings.catch_warnings():
+def fit_key(selector: Any) -> str:
+    """Return a text that two selectors share if they have the same scores on the same data."""
+    options = {name: value for name, value in selector.get_params().items() if name not in _NUMBER}
+    return f"{type(selector).__name__}({options})"
+
+
+def accuracies(
+    model: Any, parts: Sequence[np.ndarray], y: np.ndarray, train: Any, test: Any
+) -> list[float]:
+    """Return the accuracy (R² for numbers) on the test rows of a fold, for each set of features.
+
+    One thread is used: with several, small models take ten times the processor time.
+    """
+    with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # models that do not converge affect all methods
-        return float(model.fit(x[train], y[train]).score(x[test], y[test]))
+        return [float(model.fit(x[train], y[train]).score(x[test], y[test])) for x in parts]
 
 
 def default_model(classes: bool) -> Any:

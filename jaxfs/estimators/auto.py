@@ -1,6 +1,9 @@
 """One answer from several methods: compare them by cross-validation, and say what to believe."""
 
+import functools
 import time
+import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,13 +22,15 @@ from jaxfs.estimators.ensemble import CombinedSelector
 from jaxfs.estimators.filters import FilterSelector, ReliefF, RReliefF
 from jaxfs.estimators.gaussian import GaussianCompromise
 from jaxfs.estimators.manifest import ManiFeSt
-from jaxfs.estimators.redundancy import MRMR
+from jaxfs.estimators.redundancy import MRMR, MRMRRegression
 from jaxfs.estimators.spectral import MCFS, LaplacianScore
 from jaxfs.estimators.ssfs import SSFS
 from jaxfs.evaluate import selection_stability
 
 __all__ = ["AutoSelector", "ComparedMethod"]
 
+#: Number of folds for `cv="auto"`, unless a class has fewer samples.
+_FOLDS = 5
 #: Number of random selections whose mean accuracy is the baseline of a fold.
 _RANDOM_DRAWS = 5
 #: Stability below which agreement between folds is called poor (Nogueira et al. 2018, section 5).
@@ -60,14 +65,16 @@ class AutoSelector(Selector):
 
     - `estimators`: a list of pairs `(name, estimator)` to compare. The default depends on the
       target. For classes: ANOVA, ReliefF, ManiFeSt, the combination of the last two, GC and mRMR.
-      For numbers: F statistic and RReliefF. Without a target: variance, Laplacian score, MCFS and
-      SSFS.
+      For numbers: F statistic, RReliefF and mRMR. Without a target: variance, Laplacian score,
+      MCFS and SSFS.
     - `target`: `"classes"` or `"numbers"`. `"auto"` takes a numeric target for numbers if it has
-      fractions, or more than 20 distinct values that are more than a tenth of the samples.
+      fractions, more than 20 distinct values that are more than a tenth of the samples, or more
+      distinct values than half of the samples.
     - `model`: the model of scikit-learn whose accuracy is compared. The default is logistic or
       ridge regression of standardised features. Without a target, ridge regression predicts all
       features from the selected ones.
-    - `cv`: number of folds; stratified by class, at most the size of the smallest class.
+    - `cv`: number of folds, stratified by class. `"auto"` is 5, or the number of samples of the
+      smallest class (or the number of groups) if it is smaller.
     - `n_repeats`: number of cross-validations with different folds.
     - `random_state`: seed of the folds, an integer.
 
@@ -79,8 +86,10 @@ class AutoSelector(Selector):
     - `best_`: name of the winner. `estimator_`: the winner, fitted to all samples.
     - `comparison_`: list of `ComparedMethod`, best first, and the baselines "all features" and
       "random features" with the number of features of the winner.
-    - `verdict_`: the result in a few sentences.
+    - `measure_`: "accuracy" or "R²". `verdict_`: the result in a few sentences.
     - `cv_results_`: for each method, its accuracies by the number of features.
+    - `rankings_`: for each method, the features that each fold ranks first `(folds, m)`, best
+      first.
 
     The accuracy of the winner is slightly optimistic, because it is the best of several. Judge the
     whole selector in an outer cross-validation if its exact value matters.
@@ -96,7 +105,7 @@ class AutoSelector(Selector):
     estimators: list[tuple[str, Any]] | None = None
     target: str = "auto"
     model: Any = None
-    cv: int = 5
+    cv: int | str = "auto"
     n_repeats: int = 2
     random_state: int = 0
 
@@ -107,11 +116,11 @@ class AutoSelector(Selector):
         """
         self._groups = None if groups is None else np.asarray(groups)
         _checks.option(self.target, "target", ("auto", "classes", "numbers"))
-        self._kind = self.target if self.target != "auto" else _target_of(y)
+        self._kind = self.target if self.target != "auto" else kind_of_target(y)
         return super().fit(X, y)
 
     def _target_kind(self) -> str:
-        return vars(self).get("_kind", "none")
+        return vars(self).get("_kind", "any")
 
     def _members(self, kind: str) -> list[tuple[str, Any]]:
         if self.estimators is not None:
@@ -120,6 +129,7 @@ class AutoSelector(Selector):
             return [
                 ("f_regression", FilterSelector(criterion="f_regression")),
                 ("rrelieff", RReliefF()),
+                ("mrmr_regression", MRMRRegression()),
             ]
         if kind == "none":
             variance = FilterSelector(criterion="variance")
@@ -145,24 +155,20 @@ class AutoSelector(Selector):
         model = Ridge() if kind == "none" else _validation.default_model(classes)
         model = self.model or model
         seed = _checks.integer(self.random_state, "random_state", low=0)
-        options: dict[str, Any] = {"classes": classes, "groups": self._groups, "seed": seed}
-        folds = _validation.split(y, self.cv, repeats=self.n_repeats, **options)
+        folds = self._folds(y, classes, seed)
         wanted = self._wanted(d) or (default_number(d) if kind == "none" else None)
         counts = _validation.feature_counts(d) if wanted is None else np.array([wanted])
-        members, curves, seconds = dict(self._members(kind)), {}, {}
-        with _progress.bar("methods", len(members) * len(folds), show=self.verbose) as done:
-            for name, inner in members.items():
-                start, most = time.perf_counter(), int(counts[-1])
-                rank = _validation.ranked_by(clone(inner).set_params(n_features_to_select=most))
-                curves[name] = accuracy_curve(rank, x, y, folds, counts, model, done)
-                seconds[name] = time.perf_counter() - start
-        best = max(curves, key=lambda name: float(curves[name].mean().max()))
-        place = curves[best].smallest_as_good()
-        number = int(counts[place])
-        baselines = {
-            "all features": _baseline(np.arange(d)[None], x, y, folds, model),
-            "random features": _baseline(_draws(d, number, seed), x, y, folds, model),
-        }
+        members = dict(self._members(kind))
+        with _progress.bar("methods", (len(members) + 2) * len(folds), show=self.verbose) as done:
+            curves, seconds = _compare(members, x, y, folds, counts, model, done)
+            best = max(curves, key=lambda name: float(curves[name].mean().max()))
+            place = curves[best].smallest_as_good()
+            number = int(counts[place])
+            every, drawn = np.arange(d)[None], _draws(d, number, seed)
+            baselines = {
+                "all features": _baseline(every, x, y, folds, model, done),
+                "random features": _baseline(drawn, x, y, folds, model, done),
+            }
         rows = [_compared(name, curve, d, seconds[name]) for name, curve in curves.items()]
         rows.sort(key=lambda row: (row.name != best, -row.accuracy))
         for (name, by_fold), size in zip(baselines.items(), (d, number), strict=True):
@@ -180,21 +186,61 @@ class AutoSelector(Selector):
             "best_": best,
             "estimator_": winner,
             "comparison_": rows,
+            "measure_": measure,
             "verdict_": _verdict(rows, by_fold, baselines, measure, common),
             "cv_results_": {name: curve.results() for name, curve in curves.items()},
+            "rankings_": {name: curve.rankings for name, curve in curves.items()},
         }
 
+    def _folds(self, y: np.ndarray, classes: bool, seed: int) -> list[Fold]:
+        number: Any = self.cv
+        groups = self._groups
+        if number == "auto":
+            least = np.unique(y, return_counts=True)[1].min() if classes else len(y)
+            most = len(y) if groups is None else np.unique(groups).size
+            number = max(2, min(_FOLDS, int(least), most))
+        options: dict[str, Any] = {"classes": classes, "groups": groups, "seed": seed}
+        return _validation.split(y, number, repeats=self.n_repeats, **options)
 
-def _target_of(y: Any) -> str:
+
+def _compare(
+    members: dict[str, Any],
+    x: np.ndarray,
+    y: np.ndarray,
+    folds: list[Fold],
+    counts: np.ndarray,
+    model: Any,
+    done: Callable[..., None],
+) -> tuple[dict[str, AccuracyCurve], dict[str, float]]:
+    """Return the accuracies of every method in every fold, and the duration of every method."""
+    curves, seconds = {}, {}
+    fitted: list[dict[str, Any]] = [{} for _ in folds]
+    with warnings.catch_warnings():
+        # The fit of the winner to all samples repeats the warnings that concern the result.
+        warnings.simplefilter("ignore", UserWarning)
+        for name, inner in members.items():
+            start = time.perf_counter()
+            selector = clone(inner).set_params(n_features_to_select=int(counts[-1]), verbose=False)
+            step = functools.partial(done, description=name)
+            rank = _validation.ranked_by(selector, fitted)
+            curves[name] = accuracy_curve(rank, x, y, folds, counts, model, step)
+            seconds[name] = time.perf_counter() - start
+    return curves, seconds
+
+
+def kind_of_target(y: Any) -> str:
+    """Return what a target holds: "classes", "numbers", or "none" if there is none.
+
+    A numeric target holds numbers if it has fractions, or many distinct values.
+    """
     if y is None:
         return "none"
     values = np.asarray(y)
     if values.dtype.kind not in "iuf":
         return "classes"
-    fractions = bool((values != np.round(values)).any())
-    return (
-        "numbers" if fractions or np.unique(values).size > max(20, values.size / 10) else "classes"
-    )
+    distinct = np.unique(values).size
+    many = distinct > max(20, values.size / 10) or 2 * distinct > values.size
+    return "numbers" if many or bool((values != np.round(values)).any()) else "classes"
 
 
 def _compared(name: str, curve: AccuracyCurve, d: int, seconds: float) -> ComparedMethod:
@@ -213,13 +259,19 @@ def _draws(d: int, number: int, seed: int) -> np.ndarray:
 
 
 def _baseline(
-    selections: np.ndarray, x: np.ndarray, y: np.ndarray, folds: list[Fold], model: Any
+    selections: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    folds: list[Fold],
+    model: Any,
+    done: Callable[..., None],
 ) -> np.ndarray:
     """Return the mean accuracy of fixed selections of features in each fold."""
-    found = [
-        [_validation.accuracy(model, x[:, chosen], y, *fold) for chosen in selections]
-        for fold in folds
-    ]
+    found = []
+    for fold in folds:
+        parts = [x[:, chosen] for chosen in selections]
+        found.append(_validation.accuracies(model, parts, y, *fold))
+        done(1, description="baselines")
     return np.mean(found, axis=1)
 
 

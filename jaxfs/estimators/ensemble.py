@@ -12,6 +12,7 @@ from jaxfs import _checks
 from jaxfs.estimators import _number, _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, Selector, estimator
+from jaxfs.estimators._validation import fit_key
 from jaxfs.estimators._wrapped import caller_labels, seeded
 from jaxfs.estimators.filters import ReliefF
 from jaxfs.estimators.manifest import ManiFeSt
@@ -82,7 +83,8 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
         members = self._members()
         with _progress.bar("methods", len(members), show=self.verbose) as done:
             for name, inner in members:
-                self.estimators_.append((name, clone(inner).fit(data.values, y)))
+                known = vars(self).get("_known", {}).get(fit_key(inner))
+                self.estimators_.append((name, known or clone(inner).fit(data.values, y)))
                 done(1)
         scores = [np.asarray(inner.scores_, data.values.dtype) for _, inner in self.estimators_]
         return combine_scores(*scores, method=self.method, offset=self.offset)

@@ -8,7 +8,7 @@ from jaxfs.estimators._base import GreedySelector, estimator
 from jaxfs.methods import classical
 from jaxfs.methods.classical._redundancy import NUM_BINS
 
-__all__ = ["CFS", "CMIM", "FCBF", "JMI", "MRMR"]
+__all__ = ["CFS", "CMIM", "FCBF", "JMI", "MRMR", "MRMRRegression"]
 
 
 @estimator
@@ -41,6 +41,24 @@ class MRMR(GreedySelector):
         binned = "mi" in (self.relevance, self.redundancy)
         _checks.only_if(binned, self.n_bins, "n_bins", 'relevance="mi" or redundancy="mi"')
         return super()._options(data)
+
+
+@estimator
+class MRMRRegression(GreedySelector):
+    """Features relevant to a number, with the least redundancy between them (mRMR); fast.
+
+    **Attributes** in addition to those of `Selector`: `objective_ (k,)`, the value of the criterion
+    for each feature when the feature was chosen.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> data = load_diabetes()
+    >>> selector = MRMRRegression(n_features_to_select=3).fit(data.data, data.target)
+    >>> selector.get_feature_names_out(data.feature_names).tolist()
+    ['bmi', 'bp', 's5']
+    """
+
+    _targets = "numbers"
+    _function = staticmethod(classical.mrmr_regression_select)
 
 
 @estimator

@@ -15,11 +15,12 @@ the figure and resizes it. A program that only writes files needs neither pyplot
 >>> figure.savefig("scores.png")  # doctest: +SKIP
 """
 
-from jaxfs.plot._results import accuracy_curve, heat_map, knn_graph
+from jaxfs.plot._results import accuracy_curve, by_class, heat_map, knn_graph
 from jaxfs.plot._scores import eigenvectors, pixel_map, rank_intervals, score_bars
 
 __all__ = [
     "accuracy_curve",
+    "by_class",
     "eigenvectors",
     "heat_map",
     "knn_graph",

@@ -119,6 +119,65 @@ def _legend(ax: "Axes", handles: list[Any], texts: Sequence[Any]) -> None:
         text.set(**_figures.LITERAL)
 
 
+def by_class(
+    values: ArrayLike,
+    labels: ArrayLike,
+    *,
+    label: str | None = None,
+    ax: "Axes | Figure | None" = None,
+) -> "Axes":
+    """Plot the values of one feature in each class: every sample as a point, and a box.
+
+    The box goes from the first to the third quartile, with a line at the median.
+
+    **Arguments**
+
+    - `values`: `(n,)`, one feature.
+    - `labels`: `(n,)`, classes of any type, at most 20.
+    - `label`: name of the feature, written literally.
+    - `ax`: where to draw; by default a new figure, 4 inches wide.
+
+    **Returns** the Axes.
+
+    >>> from jaxfs import plot
+    >>> ax = plot.by_class([1.0, 2.0, 5.0, 6.0], ["a", "a", "b", "b"], label="gene")
+    >>> [text.get_text() for text in ax.get_xticklabels()]
+    ['a', 'b']
+    """
+    numbers = _figures.numbers(values, "values", ndim=1)
+    found = np.asarray(labels)
+    if found.shape != numbers.shape:
+        raise _checks.fail("labels", f"of shape {numbers.shape}, as values", f"shape {found.shape}")
+    classes, codes = np.unique(found, return_inverse=True)
+    if classes.size > 20:
+        raise _checks.fail("labels", "of at most 20 classes", classes.size)
+    ax = _figures.axes(ax, 2.6)
+    # Points of equal height must not hide each other: spread them evenly over a part of the width.
+    for c in range(classes.size):
+        own = numbers[codes == c]
+        shift = 0.6 * ((np.arange(own.size) * 0.618034) % 1 - 0.5)  # the golden ratio spreads well
+        colour = _figures.COLOURS[c % len(_figures.COLOURS)]
+        ax.scatter(c + shift, own, s=9, color=colour, alpha=0.6, linewidths=0)
+    parts = [numbers[codes == c] for c in range(classes.size)]
+    line = {"color": "black", "linewidth": 1.2}
+    ax.boxplot(
+        parts, positions=range(classes.size), widths=0.7, showfliers=False, showcaps=False,
+        boxprops=line, medianprops=line, whiskerprops={"linewidth": 0},
+    )  # fmt: skip
+    texts = _figures.names(
+        classes.tolist(), range(classes.size), classes.size, limit=12, what="class"
+    )
+    crowded = sum(map(len, texts)) > 16
+    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(classes.size), texts, **_figures.LITERAL, **(turned if crowded else {}))
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.locator_params(axis="y", nbins=5)
+    if label is not None:
+        name = _figures.shorten(_figures.printable(str(label)), 30)
+        ax.set_title(name, fontsize="medium", **_figures.LITERAL)
+    return ax
+
+
 def accuracy_curve(
     counts: ArrayLike,
     accuracies: ArrayLike | Mapping[Any, ArrayLike],

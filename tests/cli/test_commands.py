@@ -23,6 +23,7 @@ from jaxfs.cli import _answer, _compare, _options, _output, _report, _request
 from jaxfs.cli._commands import app
 from jaxfs.cli.tables._columns import Refusal
 from jaxfs.cli.tables._table import Table, read_table
+from jaxfs.estimators import AutoSelector, FilterSelector
 from jaxfs.estimators._catalogue import METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -140,6 +141,38 @@ def test_select_prints_and_writes(table, tmp_path):
     assert out.read_text().splitlines()[0] == "c,kind"
 
 
+def test_written_tables_keep_the_name_of_the_rows(table, tmp_path):
+    """In text and in Parquet; a nameless index gets the name that pandas gives it."""
+    named, nameless = tmp_path / "named.csv", tmp_path / "nameless.csv"
+    lines = table.read_text().splitlines()
+    rows = [f"p{i},{line}" for i, line in enumerate(lines[1:])]
+    named.write_text("\n".join([f"patient,{lines[0]}", *rows]))
+    nameless.write_text("\n".join([f",{lines[0]}", *rows]))
+    for path, name in ((named, "patient"), (nameless, "")):
+        for suffix in ("csv", "parquet"):
+            out = tmp_path / f"out.{suffix}"
+            command = (
+                "select",
+                path,
+                "-t",
+                "kind",
+                "-m",
+                "anova",
+                "-k",
+                2,
+                "--out",
+                out,
+                "--force",
+            )
+            assert run(*command).exit_code == 0
+            found = read_table(out, target="kind")
+            assert (found.names, found.rows_name) == (["c", "e"], name)
+            assert found.rows == [f"p{i}" for i in range(ROWS)]
+            np.testing.assert_array_equal(
+                found.values, read_table(table, target="kind").values[:, [2, 4]]
+            )
+
+
 def test_the_command_in_the_report_repeats_the_run(table, tmp_path):
     page = tmp_path / "a page.html"
     options = ("-m", "variance", "-k", 2, "-d", "kind", "-d", "a", "--standardize", "-q")
@@ -216,6 +249,58 @@ def test_units_are_noted_where_they_matter():
         assert bool(_answer._note_units(values, METHODS[name])) == matters
 
 
+AUTO = {
+    "classes": [("anova", FilterSelector()), ("gini", FilterSelector(criterion="gini"))],
+    "numbers": [("pearson", FilterSelector(criterion="pearson"))],
+    "none": [("variance", FilterSelector(criterion="variance"))],
+}
+
+
+def test_without_a_method_several_are_compared(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(AutoSelector, "_members", lambda self, kind: AUTO[kind])
+    content = json.loads(run("select", table, "-t", "kind", "--json").stdout)
+    names = [row["name"] for row in content["comparison"]]
+    assert sorted(names[:2]) == ["anova", "gini"]
+    assert names[2:] == ["all features", "random features"]
+    assert (content["method"], content["best"]) == ("auto", names[0])
+    assert content["selected"][0]["name"] == "c"
+    assert content["selected"][0]["frequency"] == 1
+    result = run("select", table, "-t", "kind")
+    assert content["verdict"] in result.stdout
+    assert re.search(r"random features .* ± ", result.stdout)
+    assert "selected in folds" in result.stdout
+    assert re.search(r"Alone, 1 of the \d selected .* \(ANOVA, q ≤ 0.05 over all 6", result.stdout)
+    content = json.loads(run("select", table, "-t", "e", "-d", "kind", "--json").stdout)
+    assert (content["best"], content["measure"]) == ("pearson", "R²")
+    result = run("select", table, "-d", "kind", "--json")
+    assert json.loads(result.stdout)["best"] == "variance"
+    assert "note: without --target" in result.stderr
+    # The whole choice is a method of `compare` too, inside its folds.
+    command = ("compare", table, "-t", "kind", "-m", "auto,anova", "-k", 2, "--folds", 2, "--json")
+    rows = json.loads(run(*command).stdout)["methods"]
+    assert [row["name"] for row in rows[:2]] == ["auto", "anova"]
+    assert rows[0]["mean"] > 0.8
+
+
+def test_auto_needs_two_rows_of_every_class(table, tmp_path):
+    path = tmp_path / "rare.csv"
+    path.write_text(table.read_text().removesuffix("v") + "rare")
+    assert "auto needs at least two rows of every class, and 'rare' has one" in refused(
+        "select", path, "-t", "kind"
+    )
+
+
+@pytest.mark.parametrize("target", ["kind", "e"])
+def test_the_portfolio_runs(table, target):
+    options = () if target == "kind" else ("--drop", "kind")
+    result = run("select", table, "-t", target, "--json", *options, "--option", "n_repeats=1")
+    names = {row["name"] for row in json.loads(result.stdout)["comparison"]}
+    expected = {"anova", "relieff", "manifest", "combined", "gc", "mrmr"}
+    if target == "e":
+        expected = {"f_regression", "rrelieff", "mrmr_regression"}
+    assert names == expected | {"all features", "random features"}
+
+
 def test_compare_chooses_within_the_folds(tmp_path):
     """On noise the accuracy is near chance; a selection from all rows would be near 1."""
     rng = np.random.default_rng(1)
@@ -239,7 +324,7 @@ def test_compare_fits_its_defaults_to_the_table(table):
     command = ("compare", table, "-t", "kind", "-m", "anova", "--folds", 2)
     content = json.loads(run(*command, "--json").stdout)
     assert content["k"] == "6"
-    assert "-k is 6" in content["notes"][0]
+    assert "-k is 6" in content["notes"][-1]
     assert "-k must be" in refused(*command, "-k", 7)
 
 
@@ -325,6 +410,11 @@ def test_more_mistakes(table, tmp_path):
     assert "--folds" in refused("compare", table, "-t", "kind", "-m", "anova", "--folds", 16)
     assert "cannot be compared" in refused("compare", table, "-t", "kind", "-m", "anova,rrelieff")
     assert "differ" in refused("compare", table, "-t", "kind", "-m", "anova,anova", "-k", 2)
+    huge = tmp_path / "huge.csv"
+    huge.write_text("alpha,beta,kind\n" + "1,2,u\n3,1e300,v\n" * 4)
+    for command in (("select",), ("compare", "--folds", 2)):
+        options = ("-t", "kind", "-m", "anova", "-k", 1, "--dtype", "float32")
+        assert "'beta' (" in refused(command[0], huge, *command[1:], *options)
     assert run("select").exit_code == 2
     assert run("select", table, "--nonsense").exit_code == 2
 

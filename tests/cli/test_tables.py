@@ -5,6 +5,7 @@ import warnings
 import zipfile
 
 import numpy as np
+import polars as pl
 import pytest
 
 from jaxfs.cli.tables._columns import TableError
@@ -250,7 +251,7 @@ def test_files_that_are_none(tmp_path):
         ("none.csv", "not a file"),
         ("none.npz", "not a file"),
         ("folder.csv", "folder"),
-        ("t.xlsx", "suffix"),
+        ("t.doc", "suffix"),
         ("t" * 300 + ".csv", "cannot be read|not a file"),
     ):
         (tmp_path / "folder.csv").mkdir(exist_ok=True)
@@ -421,3 +422,50 @@ def test_h5ad(tmp_path):
     assert (table.names, table.rows) == (["p", "q"], ["r", "s", "t"])
     np.testing.assert_array_equal(table.values, X)
     assert list(table.target) == ["u", "v", "u"]
+
+
+# ---- Excel, Arrow, and the files that are written ------------------------------------------------
+
+
+def test_excel_arrow_and_parquet_hold_the_same_table(tmp_path):
+    frame = pl.DataFrame(
+        {"id": ["p", "q", "r"], "a": [1.5, 2.0, 3.25], "b": [4, 5, 7], "kind": ["u", "v", "u"]}
+    )
+    pytest.importorskip("fastexcel")
+    frame.write_excel(tmp_path / "t.xlsx")
+    frame.write_ipc(tmp_path / "t.feather")
+    frame.write_parquet(tmp_path / "t.parquet")
+    for suffix in ("xlsx", "feather", "parquet"):
+        found = read_table(tmp_path / f"t.{suffix}", target="kind")
+        assert found.names == ["a", "b"]
+        assert found.values.tolist() == [[1.5, 4], [2, 5], [3.25, 7]]
+        assert (found.rows, found.rows_name) == (["p", "q", "r"], "id")
+        assert found.target.tolist() == ["u", "v", "u"]
+
+
+def test_excel_sheets_and_cells_without_values(tmp_path):
+    xlsxwriter = pytest.importorskip("xlsxwriter")
+    pytest.importorskip("fastexcel")
+    path = tmp_path / "two.xlsx"
+    with xlsxwriter.Workbook(path) as book:
+        sheet, other = book.add_worksheet("first"), book.add_worksheet("second")
+        sheet.write_row(0, 1, ["a", "b"])
+        for i in range(3):
+            sheet.write_row(1 + i, 0, [f"row{i}", float(i), i**2])
+        other.write_row(0, 0, ["x"])
+    found = read_table(path)
+    assert (found.names, found.rows) == (["a", "b"], ["row0", "row1", "row2"])
+    assert "the first sheet, 'first', was read, and not 'second'" in found.notes
+    with xlsxwriter.Workbook(path) as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["a", "b"])
+        sheet.write_row(1, 0, [1.0])
+        sheet.write_row(2, 0, [2.0, 3.0])
+    with pytest.raises(TableError, match=r"missing values: 'b' \(1\)"):
+        read_table(path)
+    path.write_bytes(b"PK\3\4 not a workbook")
+    with pytest.raises(TableError, match="not a valid Excel file"):
+        read_table(path)
+    (tmp_path / "t.feather").write_bytes(b"ARROW1 and no more")
+    with pytest.raises(TableError, match="not a valid Arrow or Feather"):
+        read_table(tmp_path / "t.feather")

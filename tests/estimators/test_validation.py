@@ -9,6 +9,7 @@ from sklearn.model_selection import GroupKFold, cross_val_score
 
 from jaxfs.estimators import (
     AutoSelector,
+    CombinedSelector,
     FilterSelector,
     LaplacianScore,
     RecursiveSelector,
@@ -96,6 +97,34 @@ def test_auto_names_the_winner_and_both_baselines(toy):
     assert set(found.cv_results_) == {"anova", "gini"}
     again = AutoSelector(estimators=METHODS, n_repeats=1).fit(*toy)
     assert again.comparison_[0][:5] == found.comparison_[0][:5]
+
+
+def test_auto_takes_fewer_folds_for_small_classes_and_shows_its_progress(toy, capsys):
+    x, y = toy
+    rows = np.r_[np.flatnonzero(y == 0)[:20], np.flatnonzero(y == 1)[:3]]
+    selector = AutoSelector(estimators=METHODS, n_repeats=1, verbose=True)
+    found = selector.fit(x[rows], y[rows])
+    assert len(found.rankings_[found.best_]) == 3
+    assert "100%" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="cv must be at most"):
+        AutoSelector(estimators=METHODS, cv=5).fit(x[rows], y[rows])
+
+
+def test_a_combination_takes_the_scores_of_the_methods_in_the_comparison(toy, monkeypatch):
+    fits = []
+    inner = [("a", FilterSelector()), ("g", FilterSelector(criterion="gini"))]
+    methods = [*METHODS, ("both", CombinedSelector(estimators=inner))]
+    plain = FilterSelector.fit
+
+    def counted(self, x, y=None):
+        fits.append(len(x))
+        return plain(self, x, y)
+
+    monkeypatch.setattr(FilterSelector, "fit", counted)
+    found = AutoSelector(estimators=methods, n_repeats=1).fit(*toy)
+    assert sum(n < 160 for n in fits) == 2 * 5  # in each fold, each method once
+    alone = AutoSelector(estimators=methods[2:], n_repeats=1).fit(*toy)
+    np.testing.assert_array_equal(alone.rankings_["both"], found.rankings_["both"])
 
 
 def test_auto_says_when_there_is_nothing_to_find():

@@ -242,3 +242,20 @@ def test_matplotlib_is_imported_on_demand_and_named_when_absent():
             raise AssertionError
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=100)
+
+
+def test_by_class_draws_every_sample_and_the_quartiles():
+    rng = np.random.default_rng(0)
+    values, labels = rng.normal(size=60), np.array(["u$", "v", "w_"])[np.arange(60) % 3]
+    ax = plot.by_class(values, labels, label="$gene$_1")
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["u$", "v", "w_"]
+    assert ax.get_title() == "$gene$_1"
+    points = np.concatenate([part.get_offsets()[:, 1] for part in ax.collections])
+    assert sorted(points) == sorted(values)
+    medians = [line.get_ydata()[0] for line in ax.lines if len(set(line.get_ydata())) == 1]
+    for c in ("u$", "v", "w_"):
+        assert np.median(values[labels == c]) in medians
+    with pytest.raises(ValueError, match="labels must be of at most 20 classes, got 60"):
+        plot.by_class(values, np.arange(60))
+    with pytest.raises(ValueError, match=r"labels must be of shape \(60,\)"):
+        plot.by_class(values, labels[1:])

@@ -1,4 +1,4 @@
-"""Readers of binary tables: Parquet, `.npz`, `.mat` and `.h5ad`.
+"""Readers of binary tables: Parquet, Arrow, Excel, `.npz`, `.mat` and `.h5ad`.
 
 The libraries that read them are imported when they are needed. A file cannot run code: pickled
 objects are refused.
@@ -7,12 +7,14 @@ objects are refused.
 import contextlib
 import os
 import re
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jaxfs._checks import listed
 from jaxfs.cli.tables import _matlab
 from jaxfs.cli.tables._allowance import COPIES, Allowance
 from jaxfs.cli.tables._columns import (
@@ -26,6 +28,8 @@ from jaxfs.cli.tables._columns import (
 
 #: The column name that pandas writes to Parquet for an unnamed index.
 _INDEX = re.compile(r"__index_level_\d+__")
+#: The column name that fastexcel gives to a column without a name.
+_UNNAMED = re.compile(r"__UNNAMED__\d+")
 #: Names of arrays that hold the names of the features.
 _NAMES = frozenset({"names", "feature_names", "columns", "var_names", "features"})
 #: Names of the matrix that holds the features, if a file has several matrices.
@@ -50,20 +54,58 @@ def read_parquet(path: Path, allowed: Allowance) -> Columns:
     import polars as pl
 
     with refuse_damaged("Parquet file"), _without_stderr():
-        lazy = pl.scan_parquet(path, glob=False)
-        cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
-        allowed.check(8 * cells, COPIES)
-        frame = lazy.collect()
-        index = [name for name in frame.columns if _INDEX.fullmatch(name)]
-        rows = ["/".join(map(str, row)) for row in frame.select(index).iter_rows()]
-        frame = frame.drop(index)
-        arrays = []
-        for series in frame:
-            if series.dtype.is_numeric() or series.dtype == pl.Boolean:
-                whole = series.dtype.is_integer() and not series.null_count()
-                arrays.append((series if whole else series.cast(pl.Float64)).to_numpy())
-            else:
-                arrays.append(_words(series.to_list()))
+        return _from_lazy(pl.scan_parquet(path, glob=False), allowed)
+
+
+def read_arrow(path: Path, allowed: Allowance) -> Columns:
+    """Return the columns of an Arrow file, which Feather version 2 is."""
+    import polars as pl
+
+    with refuse_damaged("Arrow or Feather (version 2) file"), _without_stderr():
+        return _from_lazy(pl.scan_ipc(path, glob=False), allowed)
+
+
+def read_xlsx(path: Path, allowed: Allowance) -> Columns:
+    """Return the columns of the first sheet of an Excel file; its first row holds the names."""
+    import fastexcel
+
+    with refuse_damaged("Excel file"):
+        with zipfile.ZipFile(path) as archive:
+            allowed.check(sum(member.file_size for member in archive.infolist()), COPIES)
+        with _without_stderr():
+            book = fastexcel.read_excel(path)
+            frame = book.load_sheet(0, header_row=0).to_polars()
+    found = _from_frame(frame, allowed)
+    found.names = ["" if _UNNAMED.fullmatch(name) else name.strip() for name in found.names]
+    if len(book.sheet_names) > 1:
+        first, *others = map(quote, book.sheet_names)
+        found.notes.append(f"the first sheet, {first}, was read, and not {listed(others)}")
+    return found
+
+
+def _from_lazy(lazy: Any, allowed: Allowance) -> Columns:
+    """Return the columns of a lazy frame of polars, after a check of its size."""
+    import polars as pl
+
+    cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
+    allowed.check(8 * cells, COPIES)
+    return _from_frame(lazy.collect(), allowed)
+
+
+def _from_frame(frame: Any, allowed: Allowance) -> Columns:
+    """Return the columns of a frame of polars; a stored index of pandas names the rows."""
+    import polars as pl
+
+    index = [name for name in frame.columns if _INDEX.fullmatch(name)]
+    rows = ["/".join(map(str, row)) for row in frame.select(index).iter_rows()]
+    frame = frame.drop(index)
+    arrays = []
+    for series in frame:
+        if series.dtype.is_numeric() or series.dtype == pl.Boolean:
+            whole = series.dtype.is_integer() and not series.null_count()
+            arrays.append((series if whole else series.cast(pl.Float64)).to_numpy())
+        else:
+            arrays.append(_words(series.to_list()))
     found = _from_arrays(frame.columns, arrays, allowed)
     if index:
         found.rows = rows

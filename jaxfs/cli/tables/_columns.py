@@ -5,9 +5,10 @@ Every error is a `TableError` of one line. It names the column or the row, the c
 
 import contextlib
 import dataclasses
+import difflib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -36,8 +37,9 @@ class Columns:
     `arrays`: one `(n,)` array per column. It is float64 with NaN for missing values, or strings of
     dtype object with `None` for missing values. `num_candidates`: number of columns, from the
     first, that may be features. The other columns, such as further arrays of an `.npz`, may only be
-    the target. `named`: whether the names come from the file. `rows`: names of the rows. `inexact`:
-    columns of integers that float64 rounds. `marks`: spellings of missing values in each column.
+    the target. `named`: whether the names come from the file. `rows`: names of the rows.
+    `rows_name`: name of the column that held them, or nothing. `inexact`: columns of integers that
+    float64 rounds. `marks`: spellings of missing values in each column.
     """
 
     names: list[str]
@@ -45,6 +47,7 @@ class Columns:
     num_candidates: int
     named: bool = True
     rows: list[str] | None = None
+    rows_name: str = ""
     inexact: list[int] = dataclasses.field(default_factory=list)
     marks: dict[int, set[str]] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -59,6 +62,13 @@ def printable(text: object, width: int = 60) -> str:
 def quote(name: object) -> str:
     """Return a name in quotes, for a message."""
     return f"'{printable(name)}'"
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message, "; did you mean 'kind'?", or nothing if no name is close."""
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.strip().lower(), names, n=1)
+    return f"; did you mean {quote(names[close[0]])}?" if close else ""
 
 
 def plural(count: int, noun: str) -> str:

@@ -15,14 +15,26 @@ from pathlib import Path
 import numpy as np
 
 from jaxfs._checks import listed
-from jaxfs.cli.tables import _binary, _text
+from jaxfs.cli.tables import _binary, _reshape, _text
 from jaxfs.cli.tables._allowance import GIGABYTES, Allowance
-from jaxfs.cli.tables._columns import Columns, TableError, is_number, is_word, plural, quote
+from jaxfs.cli.tables._columns import (
+    Columns,
+    TableError,
+    is_number,
+    is_word,
+    plural,
+    quote,
+    suggest,
+)
 
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".data", ".tab")
 _BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
     ".parquet": _binary.read_parquet,
     ".pq": _binary.read_parquet,
+    ".feather": _binary.read_arrow,
+    ".arrow": _binary.read_arrow,
+    ".ipc": _binary.read_arrow,
+    ".xlsx": _binary.read_xlsx,
     ".npz": _binary.read_npz,
     ".mat": _binary.read_mat,
     ".h5ad": _binary.read_h5ad,
@@ -43,8 +55,9 @@ class Table:
     `values (n, d)`: finite, float64. `names`: d distinct names. `target (n,)`: float64, strings or
     `None`. `rows`: names of the rows, if there are any. `notes`: remarks for the user.
     `positions`: positions of the features among the columns of the file, from 1, if there is a
-    file. `gaps (n, d)`: true where a missing value was filled in; `None` if no value was. `labels`:
-    columns that are neither features nor the target, such as patients, by the name asked for.
+    file. `gaps (n, d)`: true where a missing value was filled in; `None` if no value was.
+    `rows_name`: name of the column that named the rows; empty if it had none. `labels`: columns
+    that are neither features nor the target, such as patients, by the name asked for.
     """
 
     names: list[str]
@@ -55,6 +68,7 @@ class Table:
     notes: tuple[str, ...] = ()
     positions: list[int] | None = None
     gaps: np.ndarray | None = None
+    rows_name: str = ""
     labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     @property
@@ -77,8 +91,10 @@ def read_table(
     delimiter: str = "auto",
     decimal: str = "auto",
     max_gb: float = GIGABYTES,
+    transpose: bool = False,
+    categorical: Sequence[str] = (),
 ) -> Table:
-    """Read a table in the format of its suffix: CSV, TSV, Parquet, `.npz`, `.mat` or `.h5ad`.
+    """Read a table in the format of its suffix: CSV, TSV, Parquet, Feather, XLSX, NPZ, MAT or H5AD.
 
     **Arguments**
 
@@ -89,6 +105,9 @@ def read_table(
       `TableError`.
     - `header`, `delimiter`, `decimal`: see `_text.read_text`.
     - `max_gb`: limit on the decompressed size of a file, in gigabytes.
+    - `transpose`: whether the rows of the file are features and its columns are samples.
+    - `categorical`: columns of codes or words, each replaced by one column of 0 and 1 for each of
+      its values.
 
     **Returns** a `Table`, or raises `TableError`, a `ValueError` of one line.
 
@@ -98,9 +117,11 @@ def read_table(
     """
     if impute not in (None, "median", "drop"):
         raise TableError(f"impute must be median or drop, got {impute!r}")
-    asked = [name.strip() for name in (target, *drop, *labels) if name is not None]
+    asked = [name.strip() for name in (target, *drop, *categorical, *labels) if name is not None]
     options = {"header": header, "delimiter": delimiter, "decimal": decimal}
-    columns = _read_columns(Path(path), asked, options, max_gb)
+    columns = _read_columns(Path(path), [] if transpose else asked, options, max_gb)
+    if transpose:
+        columns = _reshape.transpose(columns)
     rows_at = _take_row_names(columns, asked)
     names = _distinct_names(columns)
     dropped = {j for name in drop for j in _find(columns, names, name, "drop")}
@@ -112,9 +133,13 @@ def read_table(
     labelled = {name: _find_one(columns, names, name, "groups and strata") for name in labels}
     if at in labelled.values():
         raise TableError(f"{quote(target)} cannot be both the target and groups or strata")
+    encoded = {j for name in categorical for j in _find(columns, names, name, "categorical")}
+    if encoded & (dropped | {at}):
+        wrong = listed(quote(names[j]) for j in encoded & (dropped | {at}))
+        raise TableError(f"{wrong} cannot be both categorical and the target or dropped")
     other = dropped | {at, rows_at, *labelled.values()}
     features = [j for j in range(columns.num_candidates) if j not in other and names[j]]
-    table = _build_table(columns, names, features, at)
+    table = _build_table(columns, names, features, at, encoded)
     kept = {name: _complete(columns.arrays[j], name) for name, j in labelled.items()}
     table = dataclasses.replace(table, labels=kept)
     used = {*features, at}
@@ -128,7 +153,7 @@ def _read_columns(path: Path, asked: list[str], options: dict[str, str], max_gb:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     kind = suffixes[-1] if suffixes else ""
     if kind not in _TEXT and kind not in _BINARY:
-        known = ", ".join((*_TEXT[:3], ".parquet", ".npz", ".mat", ".h5ad"))
+        known = ", ".join((*_TEXT[:3], ".parquet", ".feather", ".xlsx", ".npz", ".mat", ".h5ad"))
         raise TableError(f"the suffix of {quote(path.name)} must be one of {known}")
     try:
         if not path.is_file():
@@ -161,6 +186,7 @@ def _take_row_names(columns: Columns, asked: list[str]) -> int | None:
     if not nameless and not all(map(is_word, cells)):
         return None  # a column of numbers with a typo
     columns.rows = list(cells) if words else [f"{cell:.17g}" for cell in cells]
+    columns.rows_name = "" if nameless else name
     called = "without a name" if nameless else quote(name)
     columns.notes.append(f"the first column, {called}, names the rows and is not a feature")
     unused = (name for k in itertools.count() if (name := "row" + k * "_") not in columns.names)
@@ -211,7 +237,11 @@ def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[in
         return [position - 1 if position > 0 else len(names) + position]
     known = names[columns.num_candidates :] + names[: columns.num_candidates]
     shown = listed(quote(name) for name in known if name)
-    raise TableError(f"{what}: no column is called {quote(wanted)}; there are {shown}")
+    rows = columns.rows or columns.arrays[0].tolist()
+    hint = suggest(wanted, known) or suggest(wanted.removesuffix("s"), known)
+    if wanted in rows:
+        hint = "; a row has this name: if the rows are features, --transpose"
+    raise TableError(f"{what}: no column is called {quote(wanted)}; there are {shown}{hint}")
 
 
 def _find_one(columns: Columns, names: list[str], wanted: str, what: str) -> int:
@@ -229,12 +259,17 @@ def _complete(labels: np.ndarray, name: str) -> np.ndarray:
     return labels
 
 
-def _build_table(columns: Columns, names: list[str], features: list[int], at: int | None) -> Table:
+def _build_table(
+    columns: Columns, names: list[str], features: list[int], at: int | None, encoded: set[int]
+) -> Table:
     """Return a table of the features and the target, which may still have missing values."""
     if not features:
         raise TableError("no feature is left after the target, row names and dropped columns")
-    kept = [names[j] for j in features]
-    values = _matrix(kept, [columns.arrays[j] for j in features], columns.notes)
+    kept, arrays = [names[j] for j in features], [columns.arrays[j] for j in features]
+    positions = [j + 1 for j in features]
+    if encoded:
+        kept, arrays, positions = _reshape.encode(kept, arrays, positions, encoded)
+    values = _matrix(kept, arrays, columns.notes)
     notes = columns.notes + _note_identifiers(values, kept)
     target, target_name = (None, None) if at is None else (columns.arrays[at], names[at])
     if target is not None and target.dtype.kind == "f" and np.isinf(target).any():
@@ -245,8 +280,10 @@ def _build_table(columns: Columns, names: list[str], features: list[int], at: in
     inexact = [quote(names[j]) for j in columns.inexact if j in used]
     if inexact:
         notes.append(f"integers too large for float64 were rounded in {listed(inexact)}")
-    positions = [j + 1 for j in features]
-    return Table(kept, values, target, target_name, columns.rows, tuple(notes), positions)
+    return Table(
+        kept, values, target, target_name, columns.rows, tuple(notes), positions,
+        rows_name=columns.rows_name,
+    )  # fmt: skip
 
 
 def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.ndarray:
@@ -267,7 +304,7 @@ def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.
         word = next((cell for cell in cells if not is_number(cell)), cells[0])
         raise TableError(
             f"{listed(quote(names[j]) for j in words)} {'are' if len(words) > 1 else 'is'} not "
-            f"numeric ({quote(word)} in {quote(names[words[0]])}): encode it, or use --drop"
+            f"numeric ({quote(word)} in {quote(names[words[0]])}): {_remedy(arrays, words)}"
         )
     if read:
         notes.append(f"true and false were read as 1 and 0 in {listed(read)}")
@@ -276,6 +313,18 @@ def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.
         shown = _list_counts(names, np.isinf(values))
         raise TableError(f"infinite or too large for float64: {shown}")
     return values
+
+
+def _remedy(arrays: list[np.ndarray], words: list[int]) -> str:
+    """Return what to do about the columns `words`, which are not numeric."""
+    first = arrays[words[0]]
+    places = [[cell is not None and is_word(str(cell)) for cell in arrays[j]] for j in words]
+    if len(words) == len(arrays) > 1 and all(p == places[0] for p in places) and not all(places[0]):
+        return "the same rows hold words in all columns: if rows are features, use --transpose"
+    values = {cell for cell in first if cell is not None}
+    if len(values) <= min(_reshape.FEW_WORDS, len(first) / 2):
+        return "use --categorical to encode its values as 0 and 1, or --drop"
+    return "encode it, or use --drop"
 
 
 def _list_counts(names: list[str], found: np.ndarray) -> str:

@@ -20,6 +20,7 @@ from jaxfs.methods.classical._redundancy import (
     cmim_select,
     fcbf_select,
     jmi_select,
+    mrmr_regression_select,
     mrmr_select,
 )
 from jaxfs.methods.classical._relieff import relieff_score, rrelieff_score
@@ -38,6 +39,7 @@ __all__ = [
     "jmi_select",
     "laplacian_score",
     "mcfs_score",
+    "mrmr_regression_select",
     "mrmr_select",
     "mutual_information_regression_score",
     "mutual_information_score",

@@ -99,9 +99,12 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
     x = tables.x
     m = _class_moments.class_moments(x, tables.members)
     information = _bins.mutual_information
-    relevant = (
-        _class_moments.f_statistic(m) if relevance == "f" else information(tables.with_class())
-    )
+    if relevance == "mi":
+        relevant = information(tables.with_class())
+    elif relevance == "f":
+        relevant = _class_moments.f_statistic(m)
+    else:  # the target is a number
+        relevant = _class_moments.regression_f(x, lax.stop_gradient(tables.y), tables.members)
     if redundancy == "pearson":
         # Features centred and scaled to length 1; their products are correlations. Constants are 0.
         columns = m.residuals + at(m.means, tables.members.label)

@@ -94,6 +94,36 @@ def mrmr_select(
     return _select(_greedy.mrmr, *common, (scheme, relevance, redundancy))
 
 
+def mrmr_regression_select(
+    x: ArrayLike, y: ArrayLike, num_features: int, *, weights: ArrayLike | None = None
+) -> Selection:
+    """Select features that are relevant to a number and not redundant with each other (mRMR).
+
+    This is `mrmr_select` for a numeric target: the relevance is `f_regression_score`, divided by
+    the mean |correlation| with the features chosen so far.
+
+    **Arguments**
+
+    - `x`: `(n, d)`. `y`: `(n,)`, real numbers; may be traced.
+    - `num_features`: static, at most d.
+    - `weights`: `(n,)`, nonnegative sample weights, may be fractional; 0 leaves a sample out.
+
+    **Returns**, **Numerics**, **Cost** as in `mrmr_select`. The `mrmr-selection` package has the
+    same rules in `mrmr_regression`. A constant or unknown target makes all indices −1.
+
+    >>> import jax
+    >>> x = jax.random.normal(jax.random.key(0), (200, 5))
+    >>> y = x[:, 3] + x[:, 1]
+    >>> x = x.at[:, 4].set(x[:, 3])
+    >>> sorted(mrmr_regression_select(x, y, 2).indices.tolist())
+    [1, 3]
+    """
+    x, y, w = _checks.samples_with_target(x, y, weights)
+    number = _checks.integer(num_features, "num_features", low=1, high=x.shape[1])
+    sizes, options = (1, NUM_BINS, "frequency"), ("quotient", "f_regression", "pearson")
+    return _greedy.select(_greedy.mrmr, number, options, sizes, x, y, membership(None, w))
+
+
 def cfs_select(
     x: ArrayLike,
     y: ArrayLike,

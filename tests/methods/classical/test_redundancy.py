@@ -109,6 +109,34 @@ def test_mrmr_selection_chooses_the_same_twenty():
     assert jaxfs.mrmr_select(x, y, 20, num_classes=3).indices.tolist() == peer
 
 
+def continuous_target() -> tuple[np.ndarray, np.ndarray]:
+    x, _ = continuous()
+    return x, x[:, 3] - 0.5 * x[:, 11] + rng(2).normal(size=200)
+
+
+def test_mrmr_of_a_number():
+    x, target = continuous_target()
+    relevance = np.asarray(jaxfs.f_regression_score(x, target))
+    expected = oracle.mrmr(relevance, np.abs(np.corrcoef(x.T)), 20, "quotient")
+    assert jaxfs.mrmr_regression_select(x, target, 20).indices.tolist() == expected
+    weights = np.r_[np.ones(150), np.zeros(50)]
+    weighted = jaxfs.mrmr_regression_select(x, target, 5, weights=weights)
+    assert (
+        weighted.indices.tolist()
+        == jaxfs.mrmr_regression_select(x[:150], target[:150], 5).indices.tolist()
+    )
+    for wrong in (np.ones(200), np.full(200, np.nan)):
+        assert jaxfs.mrmr_regression_select(x, wrong, 3).indices.tolist() == [-1, -1, -1]
+
+
+def test_mrmr_selection_chooses_the_same_twenty_for_a_number():
+    x, target = continuous_target()
+    mrmr, pandas = pytest.importorskip("mrmr"), pytest.importorskip("pandas")
+    frame, series = pandas.DataFrame(x), pandas.Series(target)
+    peer = mrmr.mrmr_regression(X=frame, y=series, K=20, n_jobs=1, show_progress=False)
+    assert jaxfs.mrmr_regression_select(x, target, 20).indices.tolist() == peer
+
+
 def test_copies_come_last_in_the_quotient():
     """A redundancy of 1 counts as infinite; of equal features the first is chosen."""
     x, y = continuous()

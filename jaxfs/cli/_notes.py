@@ -1,0 +1,186 @@
+"""Look at a table before it is used. Each finding is a note that says what to do.
+
+A note does not change the result. Each rule names the chance of a false alarm, or the harm that it
+is meant to prevent.
+"""
+
+import dataclasses
+import math
+import re
+import warnings
+from collections import Counter, defaultdict
+
+import numpy as np
+from scipy.stats import rankdata
+
+from jaxfs._checks import listed
+from jaxfs.cli.tables._columns import plural, quote
+from jaxfs.cli.tables._table import Table
+from jaxfs.estimators.auto import kind_of_target
+
+#: Words in the names of columns that describe a sample instead of measuring it.
+_METADATA = frozenset({
+    "batch", "site", "plate", "well", "lane", "run", "center", "centre", "cohort", "hospital",
+    "scanner", "operator", "replicate", "age", "sex", "gender", "time", "date", "day", "month",
+    "year", "visit", "event", "status", "survival", "censored", "death", "followup", "fold",
+    "split", "cluster", "label", "target", "class", "outcome", "diagnosis", "group", "arm",
+    "treatment", "dose", "subject", "patient", "donor",
+})  # fmt: skip
+#: Words that name samples: columns called sample1, sample2, … are rows of a transposed table.
+_SAMPLES = frozenset({
+    "sample", "s", "patient", "p", "subject", "cell", "gsm", "srr", "tcga", "donor", "mouse",
+    "case", "control",
+})  # fmt: skip
+#: A name split into words: `batchId`, `site_2` and `Age (years)`.
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+#: Most distinct values of a column that may be a code, such as a batch.
+_FEW = 10
+#: Share of the largest possible variance of ranks between classes that nearly determines the class.
+_DETERMINED = 0.95
+#: Largest expected number of features that separate the classes by chance.
+_CHANCE = 0.01
+#: Most features in one note on metadata; if more match, they are the measurements.
+_MOST = 10
+#: Ratio of the largest to the median positive value of a column, in skewed data. It is below 10 for
+#: normal and uniform data, and 20 or more for most columns of counts of genes or words.
+_SKEWED = 20.0
+
+
+def look(table: Table) -> Table:
+    """Return the table with notes on what is unusual in it."""
+    classes = _classes(table)
+    found = [
+        *_transposed(table),
+        *_metadata(table, classes),
+        *_lonely_classes(table, classes),
+        *_repeated_rows(table),
+        *_skewed(table.values),
+    ]
+    return dataclasses.replace(table, notes=(*table.notes, *found))
+
+
+def _classes(table: Table) -> np.ndarray | None:
+    """Return the class codes `(n,)`, or `None` if the target does not hold classes."""
+    if table.target is None or kind_of_target(table.target) != "classes":
+        return None
+    return np.unique(table.target, return_inverse=True)[1]
+
+
+def _transposed(table: Table) -> list[str]:
+    """A table of genes × samples has named rows, many more rows than columns, and sample names."""
+    n, d = table.values.shape
+    stems = Counter("".join(_WORD.findall(name)).lower() for name in table.names)
+    stem, often = stems.most_common(1)[0]
+    if table.rows is None or n < 4 * d or stem not in _SAMPLES or often < 0.9 * d:
+        return []
+    examples = f"the columns are called {listed(map(quote, table.names), 2)}"
+    return [f"the rows may be features and the columns samples ({examples}): if so, --transpose"]
+
+
+def _metadata(table: Table, classes: np.ndarray | None) -> list[str]:
+    reasons: dict[int, list[str]] = defaultdict(list)
+    named = [j for j, name in enumerate(table.names) if _METADATA & set(_words(name))]
+    few = _few_valued(table.values)
+    telling = [] if classes is None else _telling(table.values, classes)
+    for found, why in (
+        (named, "its name"),
+        (few, "few distinct values"),
+        (telling, f"it nearly determines {quote(table.target_name)}"),
+    ):
+        if len(found) <= min(_MOST, max(1, len(table.names) / 4)):
+            for j in found:
+                reasons[j].append(why)
+    if not reasons:
+        return []
+    shown = listed(f"{quote(table.names[j])} ({', '.join(reasons[j])})" for j in sorted(reasons))
+    return [f"possible metadata among the features: {shown}: --drop what is not a measurement"]
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(name)]
+
+
+def _few_valued(values: np.ndarray) -> list[int]:
+    """Return columns of few whole numbers, if most columns have many distinct values."""
+    if len(values) < 2 * _FEW:
+        return []
+    ordered = np.sort(values, axis=0)
+    distinct = 1 + np.count_nonzero(np.diff(ordered, axis=0), axis=0)
+    if np.median(distinct) <= len(values) / 2:
+        return []
+    whole = (values == np.round(values)).all(axis=0)
+    return np.flatnonzero(whole & (distinct <= _FEW) & (distinct > 1)).tolist()
+
+
+def _telling(values: np.ndarray, classes: np.ndarray) -> list[int]:
+    """Return columns whose order nearly determines the class, if that is no coincidence.
+
+    The measure is the share of the variance of the ranks between the classes. Its largest value is
+    1 − Σ p³ for class shares p, or more with ties.
+    """
+    n, d = values.shape
+    sizes = np.bincount(classes)
+    # Chance that random order keeps every class together: C! n₁! … n_C! / n!.
+    by_chance = sum(map(math.lgamma, sizes + 1.0)) + math.lgamma(sizes.size + 1)
+    if math.log(d) + by_chance - math.lgamma(n + 1.0) > math.log(_CHANCE):
+        return []
+    ranks = rankdata(values, axis=0) - (n + 1) / 2  # equal values share their mean rank
+    members = (classes == np.arange(sizes.size)[:, None]).astype(float)
+    between = ((members @ ranks) ** 2 / sizes[:, None]).sum(axis=0)
+    total = (ranks**2).sum(axis=0)
+    possible = 1 - ((sizes / n) ** 3).sum()
+    return np.flatnonzero((total > 0) & (between >= _DETERMINED * possible * total)).tolist()
+
+
+def _lonely_classes(table: Table, classes: np.ndarray | None) -> list[str]:
+    if classes is None or table.target is None:
+        return []
+    sizes = np.bincount(classes)
+    lonely = [quote(table.target[classes == c][0]) for c in np.flatnonzero(sizes == 1)]
+    if not lonely:
+        return []
+    which = f"classes of one row in {quote(table.target_name)}: {listed(lonely)}"
+    return [f"{which}; no accuracy can be measured for them: leave out or merge these rows"]
+
+
+def _repeated_rows(table: Table) -> list[str]:
+    """Equal rows in training and test parts make accuracies too high.
+
+    Few columns of few values repeat by chance. If the columns were independent, n rows of m
+    possible combinations have repeats by chance if n² ≥ m (the birthday problem).
+    """
+    n = len(table.values)
+    ordered = np.sort(table.values, axis=0)
+    distinct = 1 + np.count_nonzero(np.diff(ordered, axis=0), axis=0)
+    if np.log(distinct).sum() < 2 * math.log(n):
+        return []
+    groups: dict[bytes, list[int]] = defaultdict(list)
+    for i, row in enumerate(table.values + 0.0):  # −0 becomes 0
+        groups[row.tobytes()].append(i)
+    copies = [rows for rows in groups.values() if len(rows) > 1]
+    if not copies:
+        return []
+    count = sum(len(rows) - 1 for rows in copies)
+    target = table.target
+    differ = target is not None and any(len(set(target[rows].tolist())) > 1 for rows in copies)
+    also = ", some with another target" if differ else ""
+    names = table.rows or [str(i + 1) for i in range(n)]
+    pair = " and ".join(quote(names[i]) for i in copies[0][:2])
+    what = f"{plural(count, 'row')} {'repeats' if count == 1 else 'repeat'} another row{also}"
+    harm = "copies in training and test rows make accuracies too high"
+    return [f"{what} (rows {pair}): {harm}: remove them"]
+
+
+def _skewed(values: np.ndarray) -> list[str]:
+    """Sums and distances of counts and other skewed data depend on few large values."""
+    if values.min() < 0 or not (values > 0).any():
+        return []
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        typical = np.nanmedian(np.where(values > 0, values, np.nan), axis=0)
+        ratio = float(np.nanmedian(values.max(axis=0) / typical))
+    if not ratio >= _SKEWED:
+        return []
+    whole = bool((values == np.round(values)).all())
+    what = "the values look like counts" if whole else "the values are positive and very skewed"
+    also = ", or --method chi2, which is made for counts" if whole else ""
+    return [f"{what} (up to {values.max():.4g}): consider log(1 + x) of them{also}"]
