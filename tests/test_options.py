@@ -255,6 +255,7 @@ def test_the_command_line_sets_options_of_a_variant():
 DATA = {"y", "weights", "weights1", "weights2", "mask", "random_state", "dtype", "estimators"}
 #: Options that replace a default rule; they always have an effect.
 EFFECTIVE = {
+    "FDR n_permutations",
     "AutoSelector model",
     "BorutaSelector estimator",
     "CanonicalCorrelation ridge",

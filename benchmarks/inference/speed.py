@@ -29,7 +29,8 @@ def seconds(call, repeats: int = 10) -> float:
 
 def data(n: int, d: int):
     random = np.random.default_rng(0)
-    return random.normal(size=(n, d)).astype(np.float32), random.permutation(np.arange(n) % 2)
+    x = jnp.asarray(random.normal(size=(n, d)).astype(np.float32))
+    return x, random.permutation(np.arange(n) % 2)
 
 
 def manifest(x, y, w):
@@ -39,8 +40,8 @@ def manifest(x, y, w):
 
 def main() -> None:
     x, y = data(102, 5966)
-    ours = seconds(lambda: permutation_test(KEY, AnovaScore(2), jnp.asarray(x), y))
-    wide = x.astype(np.float64)
+    ours = seconds(lambda: permutation_test(KEY, AnovaScore(2), x, y))
+    wide = np.asarray(x, np.float64)
     theirs = seconds(lambda: [f_classif(wide, y) for _ in range(20)]) * 50
     print(
         f"ANOVA 102 × 5966, 1000 labelings: {ours:.3f} s; f_classif {theirs:.2f} s: "
@@ -49,10 +50,10 @@ def main() -> None:
 
     x, y = data(500, 500)
     score = ReliefFScore(2)
-    ours = seconds(lambda: permutation_test(KEY, score, jnp.asarray(x), y))
+    ours = seconds(lambda: permutation_test(KEY, score, x, y))
     one = jax.jit(lambda x, y: jaxfs.relieff_score(x, y, num_classes=2, num_neighbors=10))
     labels = [jnp.asarray(np.random.default_rng(i).permutation(y)) for i in range(20)]
-    loop = seconds(lambda: [one(jnp.asarray(x), y) for y in labels]) * 50
+    loop = seconds(lambda: [one(x, y) for y in labels]) * 50
     print(
         f"ReliefF 500 × 500, 1000 labelings: {ours:.2f} s; loop of the jitted score {loop:.2f} s: "
         f"{loop / ours:.1f}×"
@@ -62,10 +63,10 @@ def main() -> None:
     number, w = 8, jnp.ones(100)
     batch = jnp.stack([jnp.asarray(np.random.default_rng(i).permutation(y)) for i in range(number)])
     many = jax.jit(jax.vmap(lambda y, x: manifest(x, y, w), (0, None)))
-    plain = seconds(lambda: many(batch, jnp.asarray(x)))
+    plain = seconds(lambda: many(batch, x))
     ours = seconds(
         lambda: permutation_test(
-            KEY, manifest, jnp.asarray(x), y, num_permutations=number - 1, chunk_size=number
+            KEY, manifest, x, y, num_permutations=number - 1, chunk_size=number
         )
     )
     print(

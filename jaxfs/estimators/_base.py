@@ -331,6 +331,8 @@ class Selector(SelectorMixin, BaseEstimator):
         tested = _number.fdr_rule(self.n_features_to_select) is not None
         grouped = tested or self.n_features_to_select == "one_se"
         given = [None if block is None else "given" for block in blocks]
+        if not any(given):
+            return blocks
         setting = 'n_features_to_select is "fdr"'
         _checks.only_if(grouped, given[0], "groups", f'{setting} or "one_se"')
         _checks.only_if(tested, given[1], "strata", setting)

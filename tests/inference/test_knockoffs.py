@@ -146,6 +146,7 @@ def test_bad_arguments():
     for options, message in (
         ({"fdr": 0.0}, "fdr must be"),
         ({"fdr": 1.0}, "fdr must be"),
+        ({"fdr": -0.1}, "fdr must be"),
         ({"fdr": 0.05}, "because x has 12 features"),
         ({"covariance": np.ones((12, 12))}, "covariance must be positive definite"),
         ({"covariance": np.eye(3)}, "covariance must be"),

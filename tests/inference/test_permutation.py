@@ -141,6 +141,18 @@ def test_relabelings_are_uniform():
     assert counts.max() < 140
 
 
+@pytest.mark.parametrize("n", [2, 256, 300, 600])
+def test_draws_are_permutations(n):
+    """One sort of pairs, or two or three sorts of packed numbers, depending on n."""
+    drawn = np.stack(labels_drawn(np.arange(n), number=40))
+    assert (np.sort(drawn, axis=1) == np.arange(n)).all()
+    # Under uniform draws, the mean of i · π(i) has this deviation (Hoeffding's theorem).
+    centred = np.arange(n) - (n - 1) / 2
+    deviation = np.sum(centred**2) / np.sqrt(n - 1)
+    assert abs(np.mean(drawn @ centred)) < 5 * deviation / np.sqrt(40)
+    assert len({tuple(row) for row in drawn}) == (2 if n == 2 else 40)
+
+
 def test_nan_scores_leave_the_others():
     def score(x, y, w):
         return mean_gap(x, y, w).at[1].set(jnp.nan)
