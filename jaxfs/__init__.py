@@ -53,7 +53,9 @@ from jaxfs.methods.dirichlet import (
 )
 from jaxfs.methods.gaussian import cca_select, gc_objective, gc_select, gkl_objective, gkl_select
 from jaxfs.methods.manifest import (
+    ManifestBandwidth,
     ManifestOperators,
+    manifest_bandwidth,
     manifest_cost,
     manifest_from_kernels,
     manifest_lowrank_score,
@@ -87,8 +89,8 @@ __version__ = "0.1.0"
 __all__ = [
     # ManiFeSt
     "manifest_score", "manifest_multiclass_score", "manifest_lowrank_score",
-    "manifest_from_kernels", "manifest_operators", "manifest_cost", "ManifestOperators",
-    "Median", "Percentile",
+    "manifest_bandwidth", "manifest_from_kernels", "manifest_operators", "manifest_cost",
+    "ManifestBandwidth", "ManifestOperators", "Median", "Percentile",
     # Features that are informative together
     "gc_select", "gkl_select", "cca_select", "gc_objective", "gkl_objective", "mrmr_select",
     "cfs_select", "fcbf_select", "jmi_select", "cmim_select", "Selection",

@@ -39,8 +39,8 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
     - `estimators`: a list of pairs `(name, estimator)`. The list may contain estimators for classes
       or estimators for numbers, but not both, and unsupervised estimators. The ManiFeSt paper
       combines the two default estimators.
-    - `method`, `offset`: as in `jaxfs.combine_scores`; `method` is `"sum"`, `"mean_rank"` or
-      `"reciprocal_rank"`.
+    - `method`, `offset`: as in `jaxfs.combine_scores`; `method` is `"robust"` (by default),
+      `"sum"`, `"mean_rank"` or `"reciprocal_rank"`.
 
     **Attributes** in addition to those of `Selector`: `estimators_`, the fitted estimators.
 
@@ -52,7 +52,7 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
     """
 
     estimators: list[tuple[str, Any]] | None = None
-    method: str = "sum"
+    method: str = "robust"
     offset: float | None = None
 
     def _members(self) -> list[tuple[str, Selector]]:

@@ -51,7 +51,7 @@ CODES = (Y == "yes").astype(int)
 
 
 def test_scores_are_those_of_the_core():
-    scores = ManiFeSt(percentile=30.0, factor=2.0).fit(X, Y).scores_
+    scores = ManiFeSt(percentile=30.0, factor=2.0, combine=None).fit(X, Y).scores_
     rule = jaxfs.Percentile(30.0, 2.0)
     expected = jaxfs.manifest_score(X[CODES == 0], X[CODES == 1], bandwidth=rule)
     assert_close(scores, expected, 1e-9)

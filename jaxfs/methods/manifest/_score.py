@@ -228,7 +228,7 @@ def manifest_multiclass_score(
 
     **Reference** appendix C.
     """
-    x, weights = _class_samples(x, weights)
+    x, weights = class_samples(x, weights)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     y = _checks.labels(y, "y", x.shape[0], num_classes)
     _checks.has_every_class(y, weights, "y", num_classes)
@@ -352,8 +352,8 @@ def _two_class_arguments(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, 
 
 
 def two_classes(x1, x2, weights1, weights2):
-    x1, weights1 = _class_samples(x1, weights1, "1")
-    x2, weights2 = _class_samples(x2, weights2, "2")
+    x1, weights1 = class_samples(x1, weights1, "1")
+    x2, weights2 = class_samples(x2, weights2, "2")
     if x1.shape[1] != x2.shape[1]:
         expected = "of the same number of features"
         raise _checks.fail("x1 and x2", expected, f"{x1.shape} and {x2.shape}")
@@ -362,7 +362,8 @@ def two_classes(x1, x2, weights1, weights2):
     return x1, x2, weights1, weights2
 
 
-def _class_samples(x, weights, suffix: str = ""):
+def class_samples(x, weights, suffix: str = ""):
+    """Check and return samples `(n, d)` and weights `(n,)` or `None`."""
     x = _checks.real(x, f"x{suffix}", ndim=2)
     if x.shape[0] < 1 or x.shape[1] < 2:
         expected = "(n, d) with n ≥ 1 samples and d ≥ 2 features"
