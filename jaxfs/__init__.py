@@ -22,6 +22,7 @@ from jaxfs.methods.classical import (
     chi2_score,
     cmim_select,
     combine_scores,
+    diverse_ranking,
     f_regression_score,
     fcbf_select,
     fisher_score,
@@ -104,7 +105,7 @@ __all__ = [
     "pearson_score", "f_regression_score", "gini_score", "chi2_score",
     "mutual_information_score", "mutual_information_regression_score",
     # Around any score
-    "combine_scores", "stability", "Stability", "enable_compilation_cache",
+    "combine_scores", "diverse_ranking", "stability", "Stability", "enable_compilation_cache",
     # With a guarantee
     "permutation_test", "structure_test", "PermutationTest", "stability_selection",
     "StabilitySelection", "knockoffs", "knockoff_select", "KnockoffSelection",

@@ -24,7 +24,7 @@ from jaxfs import _checks
 from jaxfs._numerics import decay, matmul, nan_unless, safe_divide, varied
 from jaxfs._types import ArrayLike
 from jaxfs.kernels import feature_bandwidth
-from jaxfs.kernels._distances import Points, between, mean_point, points_about, within
+from jaxfs.kernels._distances import Points, between, mean_point, points_about
 from jaxfs.kernels._rbf import Median, sampled
 from jaxfs.linalg._lapack import cholesky, solve_triangular
 from jaxfs.methods.classical import anova_score, relieff_score
@@ -215,15 +215,21 @@ def row_norms(
     points = jax.vmap(split)(weights)
     others = jax.tree.map(lambda a: a[:, chosen], points)
 
-    def rows(block: Points) -> Float[Array, "4 b"]:
-        kernels = decay(jax.vmap(between)(block, others, weights), scale)
-        found = []
-        for _ in FACTORS:
-            apart = kernels - jnp.mean(kernels, axis=0, keepdims=True)
-            found.append(jnp.max(jnp.sum(jnp.square(apart), axis=-1), axis=0))
+    def columns_of(block: Points) -> Float[Array, "4 b"]:
+        def step(kernels, _):
+            # Sums as products with ones, which on CPU are ten times as fast as `jnp.sum`.
+            flat = kernels.reshape(kernels.shape[0], -1)
+            mean = matmul(jnp.full((1, flat.shape[0]), 1 / flat.shape[0], flat.dtype), flat)
+            apart = kernels - mean.reshape(1, *kernels.shape[1:])
+            ones = jnp.ones((kernels.shape[0], 1, kernels.shape[1]), flat.dtype)
+            norm = jnp.max(matmul(ones, jnp.square(apart))[:, 0], axis=0)
             for _ in range(4):  # K(σ/4) = K(σ)^16
                 kernels = jnp.square(kernels)
-        return jnp.sqrt(jnp.stack(found))
+            return kernels, norm
+
+        # A loop, so that XLA stores the kernels instead of computing them again for every factor.
+        kernels = decay(jax.vmap(between)(others, block, weights), scale)
+        return jnp.sqrt(lax.scan(step, kernels, length=len(FACTORS))[1])
 
     number = math.ceil(weights.shape[0] * d * len(chosen) / BLOCK)
     size = math.ceil(d / number)
@@ -232,7 +238,7 @@ def row_norms(
         padded = jnp.pad(a, [(0, 0), (0, number * size - d)] + [(0, 0)] * (a.ndim - 2))
         return jnp.moveaxis(padded.reshape(a.shape[0], number, size, *a.shape[2:]), 1, 0)
 
-    out = lax.map(rows, jax.tree.map(blocks, points))
+    out = lax.map(columns_of, jax.tree.map(blocks, points))
     return jnp.moveaxis(out, 1, 0).reshape(len(FACTORS), -1)[:, :d]
 
 
@@ -258,9 +264,10 @@ def hinge(
 
     def loss(k):
         first = jnp.where(jnp.arange(u.shape[1], dtype=k.dtype)[None] < k, u, 0)
-        kernel = decay(
-            within(first, jnp.ones(u.shape[1], u.dtype)), 2 * k.astype(u.dtype)[None, None]
-        )
+        # The features are standardised, so that the simple formula is accurate enough.
+        inner, square = matmul(first, first.mT), jnp.vecdot(first, first)
+        apart = jnp.maximum(square[:, None] + square[None] - 2 * inner, 0)
+        kernel = jnp.exp(-apart / (2 * k.astype(u.dtype)))
         lower = cholesky(root * kernel * root.mT + identity)
         half = solve_triangular(lower, root * (targets - base))
         f = base + matmul(kernel, root * solve_triangular(lower, half, transpose=True))
