@@ -5,10 +5,10 @@
 Every `.mat` file with `X` and `Y` in the data folder takes part; put other files there to run it on
 other data. Data sets of several classes give several two-class problems: at most `--pairs` pairs of
 their classes, drawn at random. The 300 features of largest variance are kept (all 500 of Madelon,
-which is standardised on its training samples). 10 and 20 samples of each class are drawn for training, an
-RBF-SVM is fitted on them with the 20 best features, and tested on the other samples. A class must
-have three test samples. The table shows the mean over problems and draws, and the mean paired
-difference to ANOVA with its standard error over data sets.
+which is standardised on its training samples). 10 and 20 samples of each class are drawn for
+training, an RBF-SVM is fitted on them with the 20 best features, and tested on the other samples. A
+class must have three test samples. The table shows the mean over problems and draws, and the mean
+paired difference to ANOVA with its standard error over data sets.
 
 Then follow the problems with a known answer (XOR-100, the hypercube), Madelon with 24 and 116
 samples, and 4 against 9 of MNIST, with the bars of the defaults.

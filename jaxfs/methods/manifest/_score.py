@@ -62,7 +62,9 @@ def manifest_score(
 ) -> Float[Array, "d"]:
     """Score of how much each feature's associations with the others differ between two classes.
 
-    The score is diag |D| of eq. 4, by Algorithm 1 or Algorithm 2.
+    The bandwidth decides what the score finds, and no fixed one suits all data: pass
+    `bandwidth=Median(factor)` with the factor that `manifest_bandwidth` chooses, as the estimator
+    `ManiFeSt` does. The score is diag |D| of eq. 4, by Algorithm 1 or Algorithm 2.
 
     **Arguments**
 
@@ -100,7 +102,9 @@ def manifest_score(
     the default is the median with the middle ridge. On the outer folds the default reaches 74.9%,
     and the setting chosen on the inner folds reaches 73.8%. Smaller σ, and `"spsd"` of rank 20,
     stay below 69.1% on the inner folds. Choosing σ for each data set helps more: 77.8%. Data with
-    few relevant features among many, such as Madelon, need a small σ: `Median(0.1)`.
+    few relevant features among many, such as Madelon, need a small σ: `Median(0.1)`. `Median(1)`
+    stays the default because no fixed bandwidth is better on average;
+    `benchmarks/defaults/few_samples.py` compares it with `manifest_bandwidth`.
 
     **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`. For `"spd"` they are exact, including
     at duplicated features; identical classes are a kink with a finite subgradient. For `"spsd"`
