@@ -22,6 +22,7 @@ from jaxfs.methods.classical import (
     chi2_score,
     cmim_select,
     combine_scores,
+    diverse_ranking,
     f_regression_score,
     fcbf_select,
     fisher_score,
@@ -54,7 +55,9 @@ from jaxfs.methods.dirichlet import (
 )
 from jaxfs.methods.gaussian import cca_select, gc_objective, gc_select, gkl_objective, gkl_select
 from jaxfs.methods.manifest import (
+    ManifestBandwidth,
     ManifestOperators,
+    manifest_bandwidth,
     manifest_cost,
     manifest_from_kernels,
     manifest_lowrank_score,
@@ -88,8 +91,8 @@ __version__ = "0.1.0"
 __all__ = [
     # ManiFeSt
     "manifest_score", "manifest_multiclass_score", "manifest_lowrank_score",
-    "manifest_from_kernels", "manifest_operators", "manifest_cost", "ManifestOperators",
-    "Median", "Percentile",
+    "manifest_bandwidth", "manifest_from_kernels", "manifest_operators", "manifest_cost",
+    "ManifestBandwidth", "ManifestOperators", "Median", "Percentile",
     # Features that are informative together
     "gc_select", "gkl_select", "cca_select", "gc_objective", "gkl_objective", "mrmr_select",
     "mrmr_regression_select",
@@ -104,7 +107,7 @@ __all__ = [
     "pearson_score", "f_regression_score", "gini_score", "chi2_score",
     "mutual_information_score", "mutual_information_regression_score",
     # Around any score
-    "combine_scores", "stability", "Stability", "enable_compilation_cache",
+    "combine_scores", "diverse_ranking", "stability", "Stability", "enable_compilation_cache",
     # With a guarantee
     "permutation_test", "structure_test", "PermutationTest", "stability_selection",
     "StabilitySelection", "knockoffs", "knockoff_select", "KnockoffSelection",

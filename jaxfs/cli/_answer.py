@@ -80,6 +80,7 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     notes += fit_estimator(estimator, request, table.values, y, table.names, **own)
     tested = _tested(estimator, request, table.values, y, blocks)
     seconds = time.perf_counter() - start
+    notes += getattr(estimator, "notes_", [])
     ranking, chosen = np.asarray(estimator.ranking_), np.flatnonzero(estimator.support_)
     order = chosen[np.argsort(ranking[chosen], stable=True)]
     if isinstance(request.k, int) and len(order) < request.k:

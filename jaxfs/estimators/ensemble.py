@@ -33,15 +33,15 @@ def _checked(inner: Any, name: str) -> Selector:
 class CombinedSelector(_BaseComposition, ScoringSelector):
     """Combined scores of several methods, by default ManiFeSt and ReliefF.
 
-    A method may find features that another method misses.
+    A method may find features that another method misses. By default the result is the sum of
+    ManiFeSt, which contains ReliefF at its own default, and ReliefF: ReliefF has twice the weight.
 
     **Parameters** in addition to those of `Selector`:
 
     - `estimators`: a list of pairs `(name, estimator)`. The list may contain estimators for classes
-      or estimators for numbers, but not both, and unsupervised estimators. The ManiFeSt paper
-      combines the two default estimators.
-    - `method`, `offset`: as in `jaxfs.combine_scores`; `method` is `"sum"`, `"mean_rank"` or
-      `"reciprocal_rank"`.
+      or estimators for numbers, but not both, and unsupervised estimators.
+    - `method`, `offset`: as in `jaxfs.combine_scores`; `method` is `"robust"` (by default),
+      `"sum"`, `"mean_rank"` or `"reciprocal_rank"`.
 
     **Attributes** in addition to those of `Selector`: `estimators_`, the fitted estimators.
 
@@ -53,7 +53,7 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
     """
 
     estimators: list[tuple[str, Any]] | None = None
-    method: str = "sum"
+    method: str = "robust"
     offset: float | None = None
 
     def _members(self) -> list[tuple[str, Selector]]:

@@ -1,5 +1,7 @@
 """Estimator for ManiFeSt."""
 
+import functools
+import numbers
 import warnings
 from typing import Any, ClassVar
 
@@ -8,16 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxfs import _checks
+from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._significance import CoreScore
-from jaxfs.kernels._rbf import Bandwidth, Percentile
+from jaxfs.kernels._rbf import Bandwidth, Median, Percentile
 from jaxfs.methods.manifest import (
+    manifest_bandwidth,
     manifest_cost,
     manifest_lowrank_score,
     manifest_multiclass_score,
     manifest_score,
 )
+from jaxfs.methods.manifest._bandwidth import PARTNERS, combined_score
 from jaxfs.methods.manifest._score import AGGREGATES, GEOMETRIES, RIDGE
 
 __all__ = ["ManiFeSt"]
@@ -39,15 +44,22 @@ class ManiFeSt(ScoringSelector):
 
     ManiFeSt finds features that are informative *together*: a feature that is uninformative alone
     may rank first. It compares features with each other, so use common units or standardise them.
+    By default the bandwidth of its kernels is chosen by cross-validation, and ReliefF is added to
+    its score. Use `combine=None` for the score of the paper.
 
     **Parameters** in addition to those of `Selector`:
 
-    - `percentile`, `factor`: the bandwidth of the kernel of a class is `factor` (by default 1)
-      times this percentile (by default the 50th) of the distances between features in the class. A
-      small percentile is suitable if few of many features are relevant.
-    - `bandwidth`: one bandwidth for all classes, instead of `percentile` and `factor`. Distances
-      between features grow with the number of samples. With one bandwidth, the kernels of classes
-      of unequal sizes therefore differ even if the classes are otherwise alike.
+    - `bandwidth`: `"auto"` (by default) takes 4, 1, ¼ or 1/16 of the median distance between the
+      features of a class, whichever predicts the class best in cross-validation
+      (`jaxfs.manifest_bandwidth`). A number is one bandwidth for all classes. Distances between
+      features grow with the number of samples. With one number, the kernels of classes of unequal
+      sizes therefore differ even if the classes are otherwise alike.
+    - `percentile`, `factor`: with either of them, nothing is chosen: the bandwidth of the kernel of
+      a class is `factor` (by default 1) times this percentile (by default the 50th) of the
+      distances between features in the class.
+    - `combine`: `"relieff"` (by default) or `"anova"` adds the score of ReliefF, or the root of the
+      F statistic, as `jaxfs.combine_scores` with `method="robust"` does; `None` adds nothing.
+      `"relieff"` uses at most 2000 samples, drawn from every class.
     - `geometry`: `"spd"` or `"spsd"`, as in `jaxfs.manifest_score`. `ridge` (by default 0.01) is
       for `"spd"` only, `rank` for `"spsd"` only.
     - `t`: for two classes only, as in `jaxfs.manifest_score`; by default ½.
@@ -61,22 +73,33 @@ class ManiFeSt(ScoringSelector):
       15 s on one core). For more work it uses the low-rank solver and warns.
     - `lowrank_rank`: number of directions of each kernel that the low-rank solver keeps, by default
       200; not for `solver="exact"` or `geometry="spsd"`.
-    - `random_state`: seed of the low-rank solver, which uses random numbers.
+    - `random_state`: seed of the folds and of the low-rank solver. The folds are the same in every
+      fit if it is `None`.
 
     An option that has no effect with the other settings raises `ValueError`.
 
-    **Attributes** in addition to those of `Selector`: `solver_`, the solver that was used.
+    **Attributes** in addition to those of `Selector`:
+
+    - `solver_`: the solver that was used.
+    - `factor_`: the chosen multiple of the median distance; `factor` if it is given, and `None` if
+      `bandwidth` is a number.
+    - `factor_losses_`: a dict from every multiple that was tried to its mean hinge loss in
+      cross-validation; empty if nothing was chosen.
+    - `notes_`: a list of texts that say what was chosen, and how much better it is than the next.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> selector = ManiFeSt(n_features_to_select=5).fit(X / X.std(axis=0), y)
     >>> selector.transform(X).shape
     (569, 5)
+    >>> selector.factor_
+    1.0
     """
 
     percentile: float | None = None
     factor: float | None = None
-    bandwidth: float | None = None
+    bandwidth: float | str = "auto"
+    combine: str | None = "relieff"
     geometry: str = "spd"
     ridge: float | None = None
     rank: int | None = None
@@ -95,10 +118,14 @@ class ManiFeSt(ScoringSelector):
         _checks.option(self.geometry, "geometry", GEOMETRIES)
         if self.aggregate is not None:
             _checks.option(self.aggregate, "aggregate", AGGREGATES)
-        spd, free = self.geometry == "spd", self.bandwidth is None
+        if self.combine is not None:
+            _checks.option(self.combine, "combine", PARTNERS)
+        spd, free = self.geometry == "spd", isinstance(self.bandwidth, str)
+        if free:
+            _checks.option(self.bandwidth, "bandwidth", ("auto",))
         low = 'geometry="spd" and solver is not "exact"'
-        _checks.only_if(free, self.percentile, "percentile", "bandwidth is None")
-        _checks.only_if(free, self.factor, "factor", "bandwidth is None")
+        _checks.only_if(free, self.percentile, "percentile", 'bandwidth="auto"')
+        _checks.only_if(free, self.factor, "factor", 'bandwidth="auto"')
         _checks.only_if(spd, self.ridge, "ridge", 'geometry="spd"')
         _checks.only_if(not spd, self.rank, "rank", 'geometry="spsd"')
         _checks.only_if(spd and self.solver != "exact", self.lowrank_rank, "lowrank_rank", low)
@@ -130,34 +157,73 @@ class ManiFeSt(ScoringSelector):
         large = decompositions * d**3 > 2 * _LARGEST**3
         return "lowrank" if spd and large else "exact"
 
+    def _chosen_bandwidth(self, data: PaddedData) -> Bandwidth:
+        """Return the bandwidth, chosen by cross-validation if no parameter sets it."""
+        self.factor_: float | None = None
+        self.factor_losses_: dict[float, float] = {}
+        self.notes_: list[str] = []
+        if not isinstance(self.bandwidth, str):
+            return self.bandwidth
+        percentile = 50.0 if self.percentile is None else self.percentile
+        self.factor_ = 1.0 if self.factor is None else self.factor
+        if self._chooses_factor():
+            key = random_key(self._seed())
+            found = data.call(functools.partial(manifest_bandwidth, key), combine=self.combine)
+            self._note_choice(np.asarray(found.factors), np.asarray(found.losses))
+        sample = _SAMPLE if self.solver_ == "lowrank" else None
+        return Percentile(percentile, self.factor_, sample)
+
+    def _note_choice(self, factors: np.ndarray, losses: np.ndarray) -> None:
+        """Set `factor_`, `factor_losses_` and `notes_`."""
+        if np.isnan(losses).any():
+            note = "bandwidth: 1 × median, because no class has two samples for cross-validation"
+        else:
+            best, second = np.argsort(losses, stable=True)[:2]
+            self.factor_ = float(factors[best])
+            self.factor_losses_ = dict(zip(factors.tolist(), losses.tolist(), strict=True))
+            chosen = f"bandwidth: {self.factor_:g} × median, by cross-validation"
+            next_best = f"next {losses[second]:.3f} for {factors[second]:g} × median"
+            note = f"{chosen}: hinge loss {losses[best]:.3f}, {next_best}"
+        self.notes_ = [note]
+        if self.verbose:
+            _progress.say(f"ManiFeSt: {note}")
+
     def _score(self, data: PaddedData) -> Any:
-        options = self._score_options(data)
+        scores: Any
+        options = self._score_options(data, self._chosen_bandwidth(data))
         if self.solver_ == "lowrank":
-            return self._lowrank_score(data, options)
-        if data.num_classes > 2:
-            return data.call(manifest_multiclass_score, **options)
-        return manifest_score(**data.against_rest(0), **options)
+            scores = self._lowrank_score(data, options)
+        elif data.num_classes > 2:
+            scores = data.call(manifest_multiclass_score, **options)
+        else:
+            scores = manifest_score(**data.against_rest(0), **options)
+        if self.combine is None:
+            return scores
+        return data.call(functools.partial(combined_score, scores), combine=self.combine)
 
     def _label_score(self, data: PaddedData) -> Any:
-        options = self._score_options(data)
         if self.solver_ == "lowrank":
             raise ValueError(
                 'n_features_to_select="fdr" needs the exact solver: the low-rank one is random, and'
                 ' too slow for many relabelings. Use a number of features, "one_se", or'
                 ' solver="exact"'
             )
-        if data.num_classes > 2:
-            options["num_classes"] = data.num_classes
-            return CoreScore(manifest_multiclass_score, tuple(sorted(options.items())))
+        # A p-value is valid only if every relabeling chooses its bandwidth as the labels do.
+        bandwidth = None if self._chooses_factor() else self._chosen_bandwidth(data)
+        options = self._score_options(data, bandwidth) | {"combine": self.combine}
+        options |= {"num_classes": data.num_classes, "seed": self._seed()}
         return CoreScore(_score_of_labels, tuple(sorted(options.items())))
 
-    def _score_options(self, data: PaddedData) -> dict[str, Any]:
+    def _chooses_factor(self) -> bool:
+        return isinstance(self.bandwidth, str) and self.percentile is None and self.factor is None
+
+    def _seed(self) -> int:
+        """Return the seed of the folds that choose the bandwidth."""
+        known = isinstance(self.random_state, numbers.Integral)
+        return int(self.random_state) if known else 0
+
+    def _score_options(self, data: PaddedData, bandwidth: Bandwidth | None) -> dict[str, Any]:
         low, several = self.solver_ == "lowrank", data.num_classes > 2
-        bandwidth: Bandwidth | None = self.bandwidth
-        if bandwidth is None:
-            percentile = 50.0 if self.percentile is None else self.percentile
-            factor = 1.0 if self.factor is None else self.factor
-            bandwidth = Percentile(percentile, factor, _SAMPLE if low else None)
         options: dict[str, Any] = {"bandwidth": bandwidth}
         if not several:
             options["t"] = 0.5 if self.t is None else self.t
@@ -193,7 +259,26 @@ class ManiFeSt(ScoringSelector):
         return super()._advice(data)
 
 
-def _score_of_labels(x: Any, y: Any, *, weights: Any, **options: Any) -> Any:
-    """Return the score of two classes given by labels 0 and 1."""
-    first = jnp.where(y == 0, weights, 0)
-    return manifest_score(x, x, weights1=first, weights2=weights - first, **options)
+def _score_of_labels(
+    x: Any,
+    y: Any,
+    *,
+    weights: Any,
+    num_classes: int,
+    bandwidth: Bandwidth | None,
+    combine: str | None,
+    seed: int,
+    **options: Any,
+) -> Any:
+    """Return the scores of `ManiFeSt` for any labels, the choice of the bandwidth included."""
+    data: dict[str, Any] = {"num_classes": num_classes, "weights": weights}
+    if bandwidth is None:
+        found = manifest_bandwidth(random_key(seed), x, y, combine=combine, **data)
+        bandwidth = Median(jnp.where(jnp.isnan(found.factor), 1, found.factor))
+    if num_classes > 2:
+        scores = manifest_multiclass_score(x, y, bandwidth=bandwidth, **data, **options)
+    else:
+        first = jnp.where(y == 0, weights, 0)
+        samples = {"weights1": first, "weights2": weights - first, "bandwidth": bandwidth}
+        scores = manifest_score(x, x, **samples, **options)
+    return scores if combine is None else combined_score(scores, x, y, combine=combine, **data)

@@ -51,7 +51,7 @@ CODES = (Y == "yes").astype(int)
 
 
 def test_scores_are_those_of_the_core():
-    scores = ManiFeSt(percentile=30.0, factor=2.0).fit(X, Y).scores_
+    scores = ManiFeSt(percentile=30.0, factor=2.0, combine=None).fit(X, Y).scores_
     rule = jaxfs.Percentile(30.0, 2.0)
     expected = jaxfs.manifest_score(X[CODES == 0], X[CODES == 1], bandwidth=rule)
     assert_close(scores, expected, 1e-9)
@@ -234,9 +234,10 @@ def test_arrays_spread_over_a_mesh():
 
 def test_float64_is_computed_in_float64_and_float32_in_float32():
     with jax.enable_x64(False):
-        wide = ManiFeSt().fit(X, Y).scores_
-        narrow = ManiFeSt().fit(X.astype(np.float32), Y).scores_
-        forced = ManiFeSt(dtype="float32").fit(X, Y).scores_
+        plain = {"factor": 1.0, "combine": None}
+        wide = ManiFeSt(**plain).fit(X, Y).scores_
+        narrow = ManiFeSt(**plain).fit(X.astype(np.float32), Y).scores_
+        forced = ManiFeSt(dtype="float32", **plain).fit(X, Y).scores_
         assert jnp.zeros(1).dtype == jnp.float32  # the setting is the caller's
     expected = jaxfs.manifest_score(X[CODES == 0], X[CODES == 1])
     assert wide.dtype == np.float64

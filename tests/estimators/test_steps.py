@@ -113,6 +113,25 @@ def test_low_rank_is_taken_where_exact_does_not_fit(monkeypatch):
         ManiFeSt(solver="lowrank", geometry="spsd").fit(X, y)
 
 
+def test_manifest_says_which_bandwidth_it_chose(capsys):
+    x = np.random.default_rng(0).integers(0, 2, size=(50, 30)).astype(float)
+    y = (x[:, 0] != x[:, 4]).astype(int)
+    fitted = ManiFeSt(n_features_to_select=2, verbose=True).fit(x, y)
+    assert fitted.get_support(indices=True).tolist() == [0, 4]
+    assert fitted.factor_ == min(fitted.factor_losses_, key=fitted.factor_losses_.__getitem__)
+    assert fitted.factor_ < 1
+    assert f"bandwidth: {fitted.factor_:g} × median" in fitted.notes_[0]
+    assert fitted.notes_[0] in capsys.readouterr().err
+    alone = ManiFeSt(factor=fitted.factor_, combine=None).fit(x, y)
+    assert (alone.notes_, alone.factor_losses_) == ([], {})
+    partner = jax.jit(lambda w: jaxfs.relieff_score(x, y, num_classes=2, weights=w))(np.ones(50))
+    both = jaxfs.combine_scores(alone.scores_, partner, method="robust")
+    assert_close(fitted.scores_, both, 1e-8)
+    once = ManiFeSt().fit(x[:2], [0, 1])
+    assert once.factor_ == 1
+    assert "no class has two samples" in once.notes_[0]
+
+
 def test_xgboost_scores():
     pytest.importorskip("xgboost")
     fitted = SSFS(scoring="xgboost", n_pseudo_labels=1, n_features_to_select=1, ranking="score")

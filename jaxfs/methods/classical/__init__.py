@@ -1,6 +1,7 @@
 """Classical scores and selectors: filters, information, ReliefF, redundancy, graphs of samples."""
 
 from jaxfs.methods.classical._combination import combine_scores
+from jaxfs.methods.classical._diversity import diverse_ranking
 from jaxfs.methods.classical._filters import (
     anova_score,
     chi2_score,
@@ -32,6 +33,7 @@ __all__ = [
     "chi2_score",
     "cmim_select",
     "combine_scores",
+    "diverse_ranking",
     "f_regression_score",
     "fcbf_select",
     "fisher_score",

@@ -5,10 +5,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._numerics import at, safe_divide
+from jaxfs._numerics import at, safe_divide, safe_sqrt
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.kernels._order import count_leading, sort_last
 
+METHODS = ("sum", "robust", "mean_rank", "reciprocal_rank")
+#: Standard deviation of a normal distribution over its median absolute deviation.
+_NORMAL = 1.4826
 #: Default offset of reciprocal ranks, from Cormack, Clarke and Büttcher.
 _OFFSET = 60.0
 
@@ -18,7 +21,9 @@ def combine_scores(
 ) -> Float[Array, "d"]:
     """Combine several scores of different scales into one score.
 
-    "sum": Σ (s − min s) / (max s − min s), which scales each score to [0, 1]. "mean_rank": the mean
+    "sum": Σ (s − min s) / (max s − min s), which scales each score to [0, 1]. "robust": Σ
+    (s − median s) / MAD s, with MAD the median absolute deviation: a few features that one score
+    separates from all others stay in front. "mean_rank": the mean
     share of the other features that a feature beats. "reciprocal_rank": Σ 1 / (offset + rank),
     where the best feature of a score has rank 1. Differences between the first ranks count more
     than differences between the last ranks.
@@ -30,15 +35,15 @@ def combine_scores(
     - `offset`: nonnegative, for "reciprocal_rank" only; by default 60.
 
     **Returns** `(d,)`; larger is better. With m scores, "sum" is in [0, m], "mean_rank" in [0, 1],
-    and "reciprocal_rank" at most m / (1 + offset).
+    "robust" in any interval, and "reciprocal_rank" at most m / (1 + offset).
 
     **Numerics** a constant score adds 0 to the sum. Ties share the mean of their ranks. NaN in any
     score of a feature makes its result NaN and does not affect other features. An infinite
     score is treated as a limit: if a score is +∞ for one feature, "sum" scales its finite values to
-    0.
+    0. "robust" replaces it by the largest finite score.
 
-    **Derivatives** "sum" is differentiable in the scores, with subgradients if features tie for the
-    largest or smallest value. Ranks have no derivatives.
+    **Derivatives** "sum" and "robust" are differentiable in the scores, with subgradients if
+    features tie for the largest or smallest value, or for the median. Ranks have no derivatives.
 
     **Cost** O(d) per score, or O(d log d) for ranks.
 
@@ -52,7 +57,7 @@ def combine_scores(
     >>> combine_scores(a, b, method="mean_rank").tolist()
     [0.5, 0.25, 0.75]
     """
-    _checks.option(method, "method", ("sum", "mean_rank", "reciprocal_rank"))
+    _checks.option(method, "method", METHODS)
     used = method == "reciprocal_rank"
     _checks.only_if(used, offset, "offset", 'method="reciprocal_rank"')
     offset = _OFFSET if offset is None else offset
@@ -67,6 +72,8 @@ def combine_scores(
     table = jnp.stack(arrays)
     if method == "sum":
         return jnp.sum(_to_unit_interval(table), axis=0)
+    if method == "robust":
+        return jnp.sum(standardized(table), axis=0)
     beaten = jax.vmap(_beaten)(table)
     others = jnp.sum(~jnp.isnan(table), axis=1, keepdims=True, dtype=table.dtype) - 1
     if method == "mean_rank":
@@ -82,6 +89,28 @@ def _to_unit_interval(s: Float[Array, "m d"]) -> Float[Array, "m d"]:
     low, high = (f(s, axis=1, keepdims=True) for f in (jnp.nanmin, jnp.nanmax))
     share = safe_divide(s - low, jnp.broadcast_to(high - low, s.shape))
     return jnp.where(jnp.isnan(s), jnp.nan, share)
+
+
+@jax.jit
+def standardized(s: Float[Array, "*m d"]) -> Float[Array, "*m d"]:
+    """Scores minus their median over the features, divided by their median absolute deviation.
+
+    If more than half of the scores are equal, the standard deviation replaces the median absolute
+    deviation. A constant score becomes 0. Infinity becomes the largest or smallest finite score,
+    and NaN is left out.
+    """
+    finite, missing = jnp.isfinite(s), jnp.isnan(s)
+    high = jnp.max(jnp.where(finite, s, -jnp.inf), axis=-1, keepdims=True)
+    low = jnp.min(jnp.where(finite, s, jnp.inf), axis=-1, keepdims=True)
+    varied = high > low
+    low, high = jnp.where(varied, low, 0), jnp.where(varied, high, 1)
+    unit = (jnp.clip(s, low, high) - low) / (high - low)  # its squares neither overflow nor vanish
+    centre = unit - jnp.nanmedian(unit, axis=-1, keepdims=True)
+    spread = _NORMAL * jnp.nanmedian(jnp.abs(centre), axis=-1, keepdims=True)
+    deviation = safe_sqrt(jnp.nanmean(jnp.square(centre), axis=-1, keepdims=True))
+    spread = jnp.where(spread > 0, spread, deviation)
+    z = safe_divide(centre, jnp.broadcast_to(spread, s.shape))
+    return jnp.where(missing, jnp.nan, jnp.where(varied, z, 0))
 
 
 @jax.jit

@@ -62,7 +62,9 @@ def manifest_score(
 ) -> Float[Array, "d"]:
     """Score of how much each feature's associations with the others differ between two classes.
 
-    The score is diag |D| of eq. 4, by Algorithm 1 or Algorithm 2.
+    The bandwidth decides what the score finds, and no fixed one suits all data: pass
+    `bandwidth=Median(factor)` with the factor that `manifest_bandwidth` chooses, as the estimator
+    `ManiFeSt` does. The score is diag |D| of eq. 4, by Algorithm 1 or Algorithm 2.
 
     **Arguments**
 
@@ -100,7 +102,9 @@ def manifest_score(
     the default is the median with the middle ridge. On the outer folds the default reaches 74.9%,
     and the setting chosen on the inner folds reaches 73.8%. Smaller σ, and `"spsd"` of rank 20,
     stay below 69.1% on the inner folds. Choosing σ for each data set helps more: 77.8%. Data with
-    few relevant features among many, such as Madelon, need a small σ: `Median(0.1)`.
+    few relevant features among many, such as Madelon, need a small σ: `Median(0.1)`. `Median(1)`
+    stays the default because no fixed bandwidth is better on average;
+    `benchmarks/defaults/few_samples.py` compares it with `manifest_bandwidth`.
 
     **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`. For `"spd"` they are exact, including
     at duplicated features; identical classes are a kink with a finite subgradient. For `"spsd"`
@@ -228,7 +232,7 @@ def manifest_multiclass_score(
 
     **Reference** appendix C.
     """
-    x, weights = _class_samples(x, weights)
+    x, weights = class_samples(x, weights)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     y = _checks.labels(y, "y", x.shape[0], num_classes)
     _checks.has_every_class(y, weights, "y", num_classes)
@@ -352,8 +356,8 @@ def _two_class_arguments(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, 
 
 
 def two_classes(x1, x2, weights1, weights2):
-    x1, weights1 = _class_samples(x1, weights1, "1")
-    x2, weights2 = _class_samples(x2, weights2, "2")
+    x1, weights1 = class_samples(x1, weights1, "1")
+    x2, weights2 = class_samples(x2, weights2, "2")
     if x1.shape[1] != x2.shape[1]:
         expected = "of the same number of features"
         raise _checks.fail("x1 and x2", expected, f"{x1.shape} and {x2.shape}")
@@ -362,7 +366,8 @@ def two_classes(x1, x2, weights1, weights2):
     return x1, x2, weights1, weights2
 
 
-def _class_samples(x, weights, suffix: str = ""):
+def class_samples(x, weights, suffix: str = ""):
+    """Check and return samples `(n, d)` and weights `(n,)` or `None`."""
     x = _checks.real(x, f"x{suffix}", ndim=2)
     if x.shape[0] < 1 or x.shape[1] < 2:
         expected = "(n, d) with n ≥ 1 samples and d ≥ 2 features"

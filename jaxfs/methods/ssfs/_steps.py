@@ -8,23 +8,19 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jaxfs._numerics import eps, matmul, nan_unless, safe_divide, standard_columns, unit_columns
+from jaxfs._numerics import eps, nan_unless, safe_divide, standard_columns, unit_columns
 from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.graphs._laplacian import sample_eigenvectors
+from jaxfs.methods.classical._diversity import diverse
 from jaxfs.resample import subsample_masks
 from jaxfs.surrogates._shared import ResampledScores
 from jaxfs.surrogates.models import Correlation, ScoringModel
 
 #: Number of neighbours that vote on the label of a sample.
 _VOTERS = 5
-#: Maximum number of features ranked sequentially; all others are ranked at once.
-_DIVERSE = 2048
-#: Fraction of its score that a duplicate of a selected feature keeps.
-_DUPLICATE = 0.001
 
 
 class SSFSResult(NamedTuple):
@@ -242,7 +238,7 @@ def result(
     else:
         scores = _fill(jnp.max(each, axis=0), jnp.sum(correlations, axis=0))
     if plan.diverse:
-        scores = _diverse(unit_columns(x, spectrum.present), scores)
+        scores = diverse(unit_columns(x, spectrum.present), scores)
     pseudo = spectrum.halves.astype(jnp.int32) if plan.binary else vectors
     found = SSFSResult(scores, spectrum.values, vectors, pseudo, values, selected, each)
     return nan_unless(spectrum.known, found)
@@ -254,25 +250,3 @@ def _fill(scores: Float[Array, "p"], second: Float[Array, "p"]) -> Float[Array, 
     least = jnp.where(jnp.isinf(least), 1, least)
     share = second / (1 + second)  # below 1
     return jnp.where(scores == 0, 0.5 * least * share, scores)
-
-
-def _diverse(u: Float[Array, "n p"], scores: Float[Array, "p"]) -> Float[Array, "p"]:
-    """Return the penalised score that each feature has when it is selected.
-
-    These scores descend in the order of selection, because a selected feature can only lower the
-    scores of others. Columns of `u` have norm 1, so that their inner products are correlations.
-    """
-
-    def select(_, state):
-        taken, final, overlap = state
-        now = scores * (1 - overlap + _DUPLICATE)
-        m = jnp.argmax(jnp.where(taken, -1, now))
-        correlation = matmul(u[:, m][None], u)[0]
-        overlap = jnp.maximum(overlap, jnp.minimum(correlation**2, 1))
-        return taken.at[m].set(True), final.at[m].set(now[m]), overlap
-
-    zero = jnp.zeros_like(scores)
-    start = jnp.zeros(scores.shape, bool), zero, zero
-    steps = min(scores.shape[0], _DIVERSE)
-    taken, final, overlap = lax.fori_loop(0, steps, select, start)
-    return jnp.where(taken, final, scores * (1 - overlap + _DUPLICATE))

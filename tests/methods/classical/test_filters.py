@@ -217,7 +217,7 @@ def test_combinations_of_odd_scores(method):
         ((), {}, "scores must be at least one array"),
         ((A, B[:3]), {}, "scores must be of matching shapes"),
         ((A, B.astype("float32")), {}, "scores must be of one dtype"),
-        ((A,), {"method": "product"}, "method must be one of 'sum', 'mean_rank'"),
+        ((A,), {"method": "product"}, "method must be one of 'sum', 'robust', 'mean_rank'"),
     ],
 )
 def test_mistakes_of_combinations_are_named(scores, options, message):

@@ -114,3 +114,59 @@ def multiclass_spd(kernels):
     """Appendix C: r_ℓ for every class."""
     m = karcher_mean(kernels)
     return np.stack([score(log_map(m, k)) for k in kernels])
+
+
+# ---- The choice of the bandwidth ----------------------------------------------------------------
+
+
+def median_distance(x):
+    """The median of the distances between columns, or the smallest positive one if that is 0."""
+    distances = feature_distances(x)
+    middle = np.median(distances)
+    return middle if middle > 0 else distances[distances > 0].min()
+
+
+def row_norms(x, y, classes, sigma):
+    """max over the classes of ‖row f of K_ℓ − mean K‖₂."""
+    kernels = np.array([rbf_kernel(x[y == c], sigma[c]) for c in range(classes)])
+    apart = kernels - kernels.mean(axis=0)
+    return np.sqrt((apart**2).sum(axis=2)).max(axis=0)
+
+
+def hinge(u, y, classes, test, ridge=1.0):
+    """Total hinge loss on the test samples of one-against-rest kernel ridge regressions."""
+    train = ~test
+    deviation = u[train].std(axis=0)
+    u = (u - u[train].mean(axis=0)) / np.where(deviation > 0, deviation, np.inf)
+    kernel = np.exp(-((u[:, None] - u[None]) ** 2).sum(axis=2) / (2 * u.shape[1]))
+    total = 0.0
+    for c in range(classes):
+        t = np.where(y == c, 1.0, -1.0)
+        mean = t[train].mean()
+        inside = kernel[np.ix_(train, train)] + ridge * np.eye(train.sum())
+        f = mean + kernel[np.ix_(test, train)] @ np.linalg.solve(inside, t[train] - mean)
+        total += np.maximum(0, 1 - t[test] * f).sum() / classes
+    return total
+
+
+def bandwidth_losses(x, y, classes, tests, factors, partner=None, numbers=(2, 5, 10, 20, 40)):
+    """Mean loss of every factor; with `partner(x, y)`, that of the sum of both scores."""
+    sigma = [median_distance(x[y == c]) for c in range(classes)]
+    losses = np.zeros(len(factors))
+    for i, factor in enumerate(factors):
+        for test in tests:
+            inside, train = ~test, (x[~test], y[~test])
+            shares = [np.sqrt(np.mean(inside[y == c])) for c in range(classes)]
+            scaled = [factor * s * share for s, share in zip(sigma, shares, strict=True)]
+            scores = row_norms(*train, classes, scaled)
+            if partner is not None:
+                scores = robust(scores) + robust(partner(*train))
+            order = np.argsort(-scores, kind="stable")
+            kept = sorted({min(k, x.shape[1]) for k in numbers})
+            losses[i] += np.mean([hinge(x[:, order[:k]], y, classes, test) for k in kept])
+    return losses / np.sum(tests)
+
+
+def robust(s):
+    centre = s - np.median(s)
+    return centre / (1.4826 * np.median(np.abs(centre)))
