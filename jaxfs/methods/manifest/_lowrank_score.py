@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
@@ -49,7 +48,8 @@ def manifest_lowrank_score(
     Each kernel is approximated as K ≈ V (Λ − c I) Vᵀ + (c + `ridge`) I, where Λ and V are the
     `rank` leading eigenpairs and c = (d − tr Λ)/(d − `rank`) is the mean of all other eigenvalues:
     the trace of K is d. D and |D| of these approximations are then computed exactly, in 2·`rank`
-    dimensions. At small bandwidths the dropped eigenvalues are not small, but nearly equal.
+    dimensions. The approximation is good if the dropped eigenvalues are small or nearly equal. At a
+    bandwidth between these two cases it can differ much from `manifest_score`.
 
     **Arguments**
 
@@ -74,11 +74,11 @@ def manifest_lowrank_score(
     scores computed entirely in float32 differed from these by at most 2e-3 of the top score. NaN in
     the data makes all scores NaN. A traced ridge below 0 also makes all scores NaN.
 
-    **Defaults** were compared on Prostate-GE, 5 966 features, rank 200
-    (`benchmarks/scale/manifest.py`). Exact eigenpairs have a Spearman correlation of .998 with the
-    exact score and find 92 of its top 100 features. 4·rank pivoted landmarks find 89 to 92 of these
-    features, and 91 after one refining pass; uniformly drawn landmarks find 86, and 91 after one
-    refining pass. A higher rank helps more: 400 exact eigenpairs find 94.
+    **Defaults** were compared on Prostate-GE, 5 966 features, at the default bandwidth. With rank
+    200 the Spearman correlation with the exact score is .998, and 89 of its top 100 features are
+    found, with or without a refining pass; with rank 300 these are .999 and 92. At `Median(0.25)`
+    the spectra decay slowly, and ranks of 200 and 300 find 30 and 33
+    (`benchmarks/precision/lowrank.py`).
 
     **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`: through the factors and their joint
     subspace, with constant landmarks. The derivatives of the approximate score are exact if
@@ -169,23 +169,13 @@ def _compiled(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
 def shard_score(shard, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
     """The scores of one device's features, which are the columns of `x1` and `x2`."""
     ridge = jnp.where(ridge >= 0, ridge, jnp.nan)  # a traced ridge may be negative
-    n = max(x1.shape[0], x2.shape[0])
-    classes = [_padded(n, x, w) for x, w in ((x1, weights1), (x2, weights2))]
-    x, w = (jnp.stack(pair) for pair in zip(*classes, strict=True))
-    # A loop over the classes: one program serves both, and only one kernel needs memory at a time.
-    one = lambda kxw: _factor(shard, *kxw, bandwidth, **options)  # noqa: E731
-    f1, f2 = lax.map(one, (jax.random.split(key), x, w))
+    key1, key2 = jax.random.split(key)
+    f1 = _factor(shard, key1, x1, weights1, bandwidth, **options)
+    f2 = _factor(shard, key2, _score.computed_after(f1, x2), weights2, bandwidth, **options)
     return _nystrom.joint_score(shard, f1, f2, ridge, t)
 
 
-def _padded(n, x, weights):
-    """The samples and weights of a class, with samples of weight 0 up to n samples."""
-    w = coordinate_weights(weights, jnp.matrix_transpose(x), "sample")
-    more = (0, n - x.shape[0])
-    return jnp.pad(x, (more, (0, 0))), jnp.pad(w, more)
-
-
-def _factor(shard, key, x, w, rule, *, rank, landmarks, refine):
+def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
     """The low-rank factor of one class's kernel; NaN if all weights are 0 or one is negative."""
     columns = jnp.matrix_transpose(x)
     if isinstance(rule, (Median, Percentile)):
@@ -193,7 +183,8 @@ def _factor(shard, key, x, w, rule, *, rank, landmarks, refine):
     else:
         sample = SEEN
     seen = shard.take(columns, jnp.asarray(sampled(shard.total, sample), jnp.int32))
-    sigma = feature_bandwidth(jnp.matrix_transpose(seen), rule, weights=w)
+    sigma = feature_bandwidth(jnp.matrix_transpose(seen), rule, weights=weights)
+    w = coordinate_weights(weights, columns, "sample")
     kernel = _nystrom.lazy_kernel(x, w, sigma, shard, seen)
     if landmarks == shard.total:
         chosen = jnp.arange(shard.total, dtype=jnp.int32)
@@ -202,7 +193,7 @@ def _factor(shard, key, x, w, rule, *, rank, landmarks, refine):
     factor = _nystrom.nystrom(kernel, chosen, rank)
     for _ in range(refine):
         factor = _nystrom.refined(kernel, factor)
-    return jnp.where(_score.valid_weights(w), factor, jnp.nan)
+    return factor if weights is None else jnp.where(_score.valid_weights(weights), factor, jnp.nan)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import congruence, eps, matmul, symmetrize
+from jaxfs._numerics import congruence, eps, matmul, safe_divide, symmetrize
 from jaxfs.geometry import spd
 from jaxfs.kernels import rbf
 from jaxfs.kernels._distances import Points, between, mean_point, points_about
@@ -246,8 +246,8 @@ def _joint_score_jvp(shard, primals, tangents):
     value, inside = jax.jvp(functools.partial(_inside, shard, basis), primals, tangents)
     basis = _frechet.differentiable_once(basis, (f1, f2))
     kernels = [_projected(shard, basis, f, ridge) for f in (f1, f2)]
-    across = _border(*kernels, t)
-    z = 0.0
+    across = _border(kernels[0], kernels[1], t)
+    z = jnp.zeros_like(basis)
     for f, df, kernel, onward in zip((f1, f2), tangents[:2], kernels, across, strict=True):
         c = _coordinates(shard, basis, f)
         side = c.T - (kernel.level - ridge.astype(c.dtype)) * _pseudo_inverse(c)
@@ -330,8 +330,8 @@ def _pseudo_inverse(c: Float[Array, "j k"]) -> Float[Array, "k j"]:
 
 
 def _difference_outside(a, b, t):
-    """Return `spd.difference` of the 1 × 1 matrices a and b."""
-    return (a + b) * HALF_WAY.value((a - b) / (a + b), t)
+    """Return `spd.difference` of the 1 × 1 matrices a and b; 0 for two zeros."""
+    return (a + b) * HALF_WAY.value(safe_divide(a - b, a + b), t)
 
 
 def _border(k1, k2, t):
@@ -348,7 +348,7 @@ def _border(k1, k2, t):
     solve = functools.partial(solve_triangular, root)
     x, u = eigh(symmetrize(solve(solve(a1 - a2).T)))
     ru = matmul(root, u)
-    f, slope = HALF_WAY.value(x, t), HALF_WAY.first(x, (b1 - b2) / (b1 + b2), t)
+    f, slope = HALF_WAY.value(x, t), HALF_WAY.first(x, safe_divide(b1 - b2, b1 + b2), t)
     values, vectors = eigh(symmetrize(congruence(ru, f)))
     size = congruence(vectors, ABS.first(values, _difference_outside(b1, b2, t), None))
     left, right = solve(u, transpose=True), matmul(ru.T, size)  # T⁻ᵀ and Tᵀ |·|[D_Q, δ]

@@ -124,18 +124,19 @@ def test_landmarks_are_distinct_and_reach_loners():
 
 
 def test_landmarks_reach_small_clusters():
-    """Four of 2000 features are close to each other, all others are far apart."""
+    """Twenty of 2000 features are close to each other, all others are far apart."""
     x = rng(0).normal(size=(30, 2000))
-    x[:, 100:104] = x[:, 100:101] + 0.01 * x[:, 100:104]
+    x[:, 100:120] = x[:, 100:101] + 0.01 * x[:, 100:120]
     shard = Shard(2000, 2000)
 
     @jax.jit
     def landmarks(key):
         lazy = _nystrom.lazy_kernel(x, jnp.ones(30), jnp.asarray(0.7), shard, x.T)
-        return _nystrom.pivots(key, lazy, 100)
+        return _nystrom.pivots(key, lazy, 30)
 
-    hits = [np.any((c >= 100) & (c < 104)) for c in map(landmarks, jax.random.split(KEY, 10))]
-    assert sum(hits) >= 9  # uniform draws reach it in 19% of the runs
+    chosen = map(landmarks, jax.random.split(KEY, 10))
+    # Of uniform draws, 26% reach the cluster.
+    assert sum(bool(np.any((c >= 100) & (c < 120))) for c in chosen) >= 7
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0])
