@@ -5,10 +5,12 @@ is meant to prevent.
 """
 
 import dataclasses
+import hashlib
 import math
 import re
 import warnings
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 from scipy.stats import rankdata
@@ -41,6 +43,8 @@ _DETERMINED = 0.95
 _CHANCE = 0.01
 #: Most features in one note on metadata; if more match, they are the measurements.
 _MOST = 10
+#: Number of cells that are looked at together.
+_BLOCK = 2**22
 #: Ratio of the largest to the median positive value of a column, in skewed data. It is below 10 for
 #: normal and uniform data, and 20 or more for most columns of counts of genes or words.
 _SKEWED = 20.0
@@ -48,12 +52,12 @@ _SKEWED = 20.0
 
 def look(table: Table) -> Table:
     """Return the table with notes on what is unusual in it."""
-    classes = _classes(table)
+    classes, distinct = _classes(table), _distinct(table.values)
     found = [
         *_transposed(table),
-        *_metadata(table, classes),
+        *_metadata(table, classes, distinct),
         *_lonely_classes(table, classes),
-        *_repeated_rows(table),
+        *_repeated_rows(table, distinct),
         *_skewed(table.values),
     ]
     return dataclasses.replace(table, notes=(*table.notes, *found))
@@ -64,6 +68,19 @@ def _classes(table: Table) -> np.ndarray | None:
     if table.target is None or kind_of_target(table.target) != "classes":
         return None
     return np.unique(table.target, return_inverse=True)[1]
+
+
+def _blocks(values: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield some columns at a time as the rows of a matrix, to limit the memory of the notes."""
+    width = max(1, _BLOCK // len(values))
+    for start in range(0, values.shape[1], width):
+        yield np.ascontiguousarray(values[:, start : start + width].T)
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Return the number of distinct values in each column."""
+    parts = [np.count_nonzero(np.diff(np.sort(part)), axis=1) for part in _blocks(values)]
+    return 1 + np.concatenate(parts)
 
 
 def _transposed(table: Table) -> list[str]:
@@ -77,10 +94,10 @@ def _transposed(table: Table) -> list[str]:
     return [f"the rows may be features and the columns samples ({examples}): if so, --transpose"]
 
 
-def _metadata(table: Table, classes: np.ndarray | None) -> list[str]:
+def _metadata(table: Table, classes: np.ndarray | None, distinct: np.ndarray) -> list[str]:
     reasons: dict[int, list[str]] = defaultdict(list)
     named = [j for j, name in enumerate(table.names) if _METADATA & set(_words(name))]
-    few = _few_valued(table.values)
+    few = _few_valued(table.values, distinct)
     telling = [] if classes is None else _telling(table.values, classes)
     for found, why in (
         (named, "its name"),
@@ -100,13 +117,9 @@ def _words(name: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(name)]
 
 
-def _few_valued(values: np.ndarray) -> list[int]:
+def _few_valued(values: np.ndarray, distinct: np.ndarray) -> list[int]:
     """Return columns of few whole numbers, if most columns have many distinct values."""
-    if len(values) < 2 * _FEW:
-        return []
-    ordered = np.sort(values, axis=0)
-    distinct = 1 + np.count_nonzero(np.diff(ordered, axis=0), axis=0)
-    if np.median(distinct) <= len(values) / 2:
+    if len(values) < 2 * _FEW or np.median(distinct) <= len(values) / 2:
         return []
     whole = (values == np.round(values)).all(axis=0)
     return np.flatnonzero(whole & (distinct <= _FEW) & (distinct > 1)).tolist()
@@ -124,12 +137,15 @@ def _telling(values: np.ndarray, classes: np.ndarray) -> list[int]:
     by_chance = sum(map(math.lgamma, sizes + 1.0)) + math.lgamma(sizes.size + 1)
     if math.log(d) + by_chance - math.lgamma(n + 1.0) > math.log(_CHANCE):
         return []
-    ranks = rankdata(values, axis=0) - (n + 1) / 2  # equal values share their mean rank
-    members = (classes == np.arange(sizes.size)[:, None]).astype(float)
-    between = ((members @ ranks) ** 2 / sizes[:, None]).sum(axis=0)
-    total = (ranks**2).sum(axis=0)
+    members = (classes[:, None] == np.arange(sizes.size)).astype(float)
     possible = 1 - ((sizes / n) ** 3).sum()
-    return np.flatnonzero((total > 0) & (between >= _DETERMINED * possible * total)).tolist()
+    found = []
+    for part in _blocks(values):
+        ranks = rankdata(part, axis=1) - (n + 1) / 2  # equal values share their mean rank
+        between = ((ranks @ members) ** 2 / sizes).sum(axis=1)
+        total = (ranks**2).sum(axis=1)
+        found.append((total > 0) & (between >= _DETERMINED * possible * total))
+    return np.flatnonzero(np.concatenate(found)).tolist()
 
 
 def _lonely_classes(table: Table, classes: np.ndarray | None) -> list[str]:
@@ -143,20 +159,18 @@ def _lonely_classes(table: Table, classes: np.ndarray | None) -> list[str]:
     return [f"{which}; no accuracy can be measured for them: leave out or merge these rows"]
 
 
-def _repeated_rows(table: Table) -> list[str]:
+def _repeated_rows(table: Table, distinct: np.ndarray) -> list[str]:
     """Equal rows in training and test parts make accuracies too high.
 
     Few columns of few values repeat by chance. If the columns were independent, n rows of m
     possible combinations have repeats by chance if n² ≥ m (the birthday problem).
     """
     n = len(table.values)
-    ordered = np.sort(table.values, axis=0)
-    distinct = 1 + np.count_nonzero(np.diff(ordered, axis=0), axis=0)
     if np.log(distinct).sum() < 2 * math.log(n):
         return []
     groups: dict[bytes, list[int]] = defaultdict(list)
-    for i, row in enumerate(table.values + 0.0):  # −0 becomes 0
-        groups[row.tobytes()].append(i)
+    for i, row in enumerate(table.values):
+        groups[hashlib.sha256((row + 0.0).tobytes()).digest()].append(i)  # −0 becomes 0
     copies = [rows for rows in groups.values() if len(rows) > 1]
     if not copies:
         return []
@@ -175,9 +189,12 @@ def _skewed(values: np.ndarray) -> list[str]:
     """Sums and distances of counts and other skewed data depend on few large values."""
     if values.min() < 0 or not (values > 0).any():
         return []
-    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-        typical = np.nanmedian(np.where(values > 0, values, np.nan), axis=0)
-        ratio = float(np.nanmedian(values.max(axis=0) / typical))
+    ratios = []
+    with warnings.catch_warnings(action="ignore"):  # a column may have no positive value
+        for part in _blocks(values):
+            typical = np.nanmedian(np.where(part > 0, part, np.nan), axis=1)
+            ratios.append(part.max(axis=1) / typical)
+        ratio = np.nanmedian(np.concatenate(ratios))
     if not ratio >= _SKEWED:
         return []
     whole = bool((values == np.round(values)).all())

@@ -187,7 +187,7 @@ class AutoSelector(Selector):
             "estimator_": winner,
             "comparison_": rows,
             "measure_": measure,
-            "verdict_": _verdict(rows, by_fold, baselines, measure, common),
+            "verdict_": _verdict(rows, by_fold, baselines, kind, common),
             "cv_results_": {name: curve.results() for name, curve in curves.items()},
             "rankings_": {name: curve.rankings for name, curve in curves.items()},
         }
@@ -283,7 +283,7 @@ def _verdict(
     rows: list[ComparedMethod],
     by_fold: np.ndarray,
     baselines: dict[str, np.ndarray],
-    measure: str,
+    kind: str,
     common: float | None,
 ) -> str:
     """Return the result in sentences: the accuracy, and how far to trust the selection."""
@@ -292,22 +292,30 @@ def _verdict(
     for name, other in baselines.items():
         difference = by_fold - other
         clearly[name] = difference.mean() / max(_standard_error(difference), 1e-12)
-    first = (
-        f"{best.name} with {best.n_features} of {everything.n_features} features has {measure}"
-        f" {best.accuracy:.3f} ± {best.standard_error:.3f}; all features have"
-        f" {everything.accuracy:.3f}, {best.n_features} random features {random.accuracy:.3f}."
-    )
-    sentences = [first]
+    which = f"{best.name} with {best.n_features} of {everything.n_features} features"
+    value, chance = f"{best.accuracy:.3f} ± {best.standard_error:.3f}", f"{random.accuracy:.3f}"
+    if kind == "none":
+        first = f"{which} predicts all features with R² {value}"
+        sentences = [f"{first}; {best.n_features} random features have {chance}."]
+    else:
+        first = f"{which} has {'accuracy' if kind == 'classes' else 'R²'} {value}"
+        every = f"all features have {everything.accuracy:.3f}"
+        sentences = [f"{first}; {every}, {best.n_features} random features {chance}."]
     if common is not None and best.accuracy <= common + best.standard_error:
         sentences.append(
             f"Always naming the largest class has {common:.3f}: the features say nothing reliable"
             " about the target."
         )
+    elif common is None and best.accuracy <= best.standard_error:
+        what = "the other features" if kind == "none" else "the target"
+        sentences.append(f"That is no better than the mean: the list says nothing about {what}.")
     elif clearly["random features"] < 2:
         sentences.append(
             "Random features are as good, within two standard errors: do not read meaning into"
             " this list."
         )
+    elif kind == "none":
+        sentences.append("The selection represents all features better than random features do.")
     elif clearly["all features"] < -2:
         sentences.append("All features predict better: use the list to interpret, not to predict.")
     elif clearly["all features"] > 2:

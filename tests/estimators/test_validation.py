@@ -142,7 +142,18 @@ def test_auto_by_numbers_without_a_target_and_with_groups(toy):
     assert found.n_features_ == 2
     assert "R²" in found.verdict_
     methods = [("variance", FilterSelector(criterion="variance")), ("laplacian", LaplacianScore())]
-    assert AutoSelector(estimators=methods, n_repeats=1).fit(x).n_features_ == 4
+    alone = AutoSelector(estimators=methods, n_repeats=1).fit(x)
+    assert alone.n_features_ == 4
+    assert "predicts all features with R²" in alone.verdict_
+    assert "Random features are as good" in alone.verdict_  # the features are independent
+    rng = np.random.default_rng(3)
+    noisy = x[:, :5] @ rng.normal(size=(5, 20)) + 2 * rng.normal(size=(80, 20))
+    related = AutoSelector(estimators=methods[:1], n_repeats=1).fit(np.c_[10 * x[:, :5], noisy])
+    assert related.get_support(indices=True).tolist() == [0, 1, 2, 3, 4]
+    assert "better than random features do" in related.verdict_
+    noise = AutoSelector(estimators=[("f", FilterSelector(criterion="f_regression"))], n_repeats=1)
+    shuffled = rng.permutation(target)
+    assert "nothing about the target" in noise.fit(x, shuffled).verdict_
     groups = np.arange(160) // 4
     grouped = AutoSelector(estimators=METHODS, n_repeats=1, model=LogisticRegression())
     assert grouped.fit(*toy, groups=groups).n_features_ >= 1

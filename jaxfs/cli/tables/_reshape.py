@@ -34,7 +34,6 @@ def transpose(columns: Columns) -> Columns:
         turned = [_column([array[i] for array in arrays]) for i in range(n)]
     found = Columns(names or default_names(n), turned, n, named=names is not None)
     found.rows = columns.names[start:] if columns.named else None
-    found.rows_name = columns.names[0] if start else ""
     found.notes = columns.notes
     if columns.inexact:
         found.notes.append("integers too large for float64 were rounded")
