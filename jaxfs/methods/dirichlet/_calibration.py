@@ -25,6 +25,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxfs._checks import is_traced
 from jaxfs._numerics import matmul, safe_divide, standard_columns
 from jaxfs.methods.dirichlet import _training
 from jaxfs.methods.dirichlet._training import (
@@ -113,6 +114,8 @@ def explore(task: Task, steps: Steps) -> tuple[Judgement, Judgement, Training]:
     restarts, d = task.plan.num_restarts, task.x.shape[1]
     equal = np.zeros((restarts, d), task.x.dtype), np.full(restarts, -1, np.int32)
     alike = judge(task, *equal, np.int32(1))
+    if not is_traced(alike.more) and alike.more == 0:
+        steps = lambda _, training: training  # noqa: E731  no step: the loop is not even compiled
     training = _training.train(_exploration, (task, alike.more), steps)
     return alike, judge(task, training.parameters, training.failed_at, alike.more), training
 

@@ -400,6 +400,10 @@ def test_exploration_is_skipped_where_the_graph_of_all_features_shows_enough():
     assert np.all(found.relevance[:8] == 1)
     assert np.all(found.relevance[8:] < 1)
     assert set(found.indices.tolist()) < set(range(8))
+    options = {"num_neighbors": 3, "num_steps": STEPS, "num_restarts": 2}
+    eager = jaxfs.fit_dirichlet_selector(jax.random.key(0), x, 2, **options)
+    assert eager.indices.tolist() == found.indices.tolist()
+    assert_close(eager.energies, found.energies, 1e-10)
     noise = fitted()(jax.random.key(0), rng(4).normal(size=(60, 10)))
     assert np.all(np.isfinite(noise.energy_history))
 
