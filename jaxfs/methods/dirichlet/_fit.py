@@ -288,8 +288,8 @@ def training_plan(
     if learning_rate is None:
         learning_rate = 0.05 if kind == "network" else 0.1
     _checks.number(learning_rate, "learning_rate", low=0, open_low=True, scalar=True)
-    temperature = tuple(temperature)
-    for value in temperature:
+    first, last = temperature
+    for value in (first, last):
         _checks.number(value, "temperature", low=0, open_low=True, scalar=True)
     # How neighbours are searched.
     exact = not _checks.is_traced(objective.gamma) and objective.gamma == 0
@@ -303,9 +303,10 @@ def training_plan(
     batch_size = getattr(objective, "batch_size", None)
     if batch_size is None:
         batch_size = min(256, max(32, 2**22 // (d * candidates)))
-    numbers = None if exact else objective.gamma, learning_rate, temperature
-    make = lambda a: jnp.asarray(a, x.dtype) if _checks.is_traced(a) else np.asarray(a, x.dtype)  # noqa: E731
-    gamma, learning_rate, temperature = jax.tree.map(make, numbers)  # NumPy's compile nothing
+
+    def number(a):  # a number of NumPy, because the conversion to JAX's would be compiled
+        return jnp.asarray(a, x.dtype) if _checks.is_traced(a) else np.asarray(a, x.dtype)
+
     plan = TrainingPlan(
         objective=kind,
         num_features=m,
@@ -315,9 +316,9 @@ def training_plan(
         num_restarts=_checks.integer(num_restarts, "num_restarts", low=1),
         batch_size=min(n, batch_size),
         num_anchors=anchors,
-        gamma=gamma,
-        learning_rate=learning_rate,
-        temperatures=temperature,
+        gamma=None if exact else number(objective.gamma),
+        learning_rate=number(learning_rate),
+        temperatures=(number(first), number(last)),
         unique=getattr(objective, "unique", True),
         refresh_every=refresh_every,
         optimizer=optimizer,

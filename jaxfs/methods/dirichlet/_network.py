@@ -28,7 +28,7 @@ from jaxfs.transport._gates import gates
 
 _EPSILON = 1e-3
 #: Maximum number of coordinate differences between samples in memory.
-_AT_ONCE = 2**23
+_AT_ONCE = 2**21
 
 
 def _noisy(logits: Float[Array, "*s"], key: Array | None) -> Float[Array, "*s"]:
@@ -195,7 +195,9 @@ def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Floa
 
     (n, m), c = x.shape, candidates.shape[1]
     rows = max(1, _AT_ONCE // (m * c))
-    return lax.map(one, (x, candidates), batch_size=min(rows, n))
+    if rows >= n:
+        return jax.vmap(one)((x, candidates))
+    return lax.map(one, (x, candidates), batch_size=rows)
 
 
 def _cleared(x: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:
