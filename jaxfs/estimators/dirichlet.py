@@ -11,7 +11,7 @@ from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import Selector, estimator
 from jaxfs.estimators._number import default_number
 from jaxfs.methods.dirichlet import Coverage, Energy, Network
-from jaxfs.methods.dirichlet._fit import OBJECTIVES, fit_in_steps, training_plan
+from jaxfs.methods.dirichlet._fit import OBJECTIVES, fit_in_steps
 from jaxfs.methods.dirichlet._training import Steps
 
 __all__ = ["DirichletGraphSelector"]
@@ -56,7 +56,7 @@ class DirichletGraphSelector(Selector):
 
     objective: str | Coverage | Energy | Network = "coverage"
     n_neighbors: int = 5
-    n_steps: int = 400
+    n_steps: int = 200
     learning_rate: float | None = None
     n_restarts: int = 4
     random_state: Any = None
@@ -70,19 +70,20 @@ class DirichletGraphSelector(Selector):
         varied = int(np.count_nonzero(np.ptp(data.values, axis=0) > 0))
         if not varied:
             raise ValueError("DirichletGraphSelector needs features that vary, got constants only")
-        checked = training_plan(
-            data.x,
-            min(self._wanted(d) or default_number(d), varied),
-            data.weights,
-            objective=self.objective,
-            num_neighbors=min(self.n_neighbors, n - 2),
-            num_steps=self.n_steps,
-            learning_rate=self.learning_rate,
-            num_restarts=self.n_restarts,
-        )
-        key = random_key(self.random_state)
-        with _progress.bar("steps", self.n_steps, show=self.verbose) as done:
-            found = fit_in_steps(key, *checked, _in_chunks(done))
+        stages = 2 if self.objective == "energy" or isinstance(self.objective, Energy) else 1
+        with _progress.bar("steps", stages * self.n_steps, show=self.verbose) as done:
+            found = fit_in_steps(
+                _in_chunks(done),
+                random_key(self.random_state),
+                x=data.x,
+                num_features=min(self._wanted(d) or default_number(d), varied),
+                mask=data.weights,
+                objective=self.objective,
+                num_neighbors=min(self.n_neighbors, n - 2),
+                num_steps=self.n_steps,
+                learning_rate=self.learning_rate,
+                num_restarts=self.n_restarts,
+            )
         found = jax.tree.map(np.asarray, found)
         order = found.indices
         if np.any(order < 0):

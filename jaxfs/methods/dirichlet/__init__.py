@@ -9,11 +9,11 @@ from jaxfs.methods.dirichlet._fit import (
 )
 from jaxfs.methods.dirichlet._network import (
     DirichletSelector,
+    FeatureGates,
     KNNGraph,
     KNNGraphLearner,
     UniqueFeatureSelector,
 )
-from jaxfs.methods.dirichlet._training import FeatureGates
 
 __all__ = [
     "Coverage",

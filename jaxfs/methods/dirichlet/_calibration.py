@@ -1,8 +1,15 @@
 """Find the features with structure by comparison with decoys, and select features that cover them.
 
-A decoy is a column of Gaussian noise that replaces a feature. E_f is the energy of feature f on the
-graph of the features with gates z, as `_training` defines it. The features S are selected so that
-each relevant feature j is correlated with one of them. Their coverage
+A decoy is a column of Gaussian noise. E_f is the energy of feature f on the graph of the features
+with gates z, as `_training` defines it. Feature f has structure if its energy is clearly below the
+energy that a decoy has in its place,
+
+    c_f = log E_f − mean log E(decoy),   w_f = clip((−c_f − 3σ) / 0.25, 0, 1),
+
+where σ is the standard deviation over decoys and w_f the relevance. Features are first judged on
+the graph of all features with equal gates. Only if too few of them are relevant there, gates are
+trained to find the others. Then the features S are selected so that each relevant feature j is
+correlated with one of them. Their coverage
 
     coverage(S) = Σ_j w_j max_{i ∈ S} |corr(x_i, x_j)|
 
@@ -10,15 +17,16 @@ is monotone and submodular. The greedy choice of m features therefore has at lea
 largest coverage (Nemhauser, Wolsey and Fisher 1978).
 """
 
-import dataclasses
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul, smallest, standard_columns, unit_columns
+from jaxfs._checks import is_traced
+from jaxfs._numerics import matmul, safe_divide, standard_columns
 from jaxfs.methods.dirichlet import _training
 from jaxfs.methods.dirichlet._training import (
     Batch,
@@ -27,9 +35,11 @@ from jaxfs.methods.dirichlet._training import (
     Steps,
     Task,
     Training,
-    TrainingPlan,
+    distances,
+    draw,
     draw_batch,
     energies,
+    nearest,
 )
 from jaxfs.transport._gates import gates
 
@@ -40,12 +50,19 @@ DEVIATIONS, CLEAR = 3.0, 0.25
 FAR = 3.0
 #: Constant added to energies before the logarithm, so that very smooth features count as equal.
 TINY = 0.0025
+#: Fraction of the wanted features that must be relevant on the graph of all features. Otherwise
+#: training explores other graphs. Below 1, because the relevance of weak features is below 1.
+ENOUGH = 0.75
 #: Scale of the noise on the gates during exploration.
 EXPLORING = 2.0
 #: Factor of the last temperature during exploration; nearly binary gates would explore nothing.
 WARMER = 4.0
-#: Number of decoys that replace chosen features.
+#: Temperature at which gates are 0 or 1, unless logits are equal.
+BINARY = 1e-4
+#: Number of decoys with which features are compared.
 TRIALS = 16
+#: Number by which batches are larger in a judgement, which happens only once.
+LARGER = 4
 #: Maximum number of samples from which correlations are computed.
 CORRELATED = 1024
 #: Weights in the coverage of promising features and of all features. They are small, so that
@@ -55,53 +72,55 @@ PROMISING, ANY = 1e-3, 1e-6
 _TOGETHER = 32
 
 
-def moderated(x: Float[Array, "n d"], present: Bool[Array, "n"]) -> Float[Array, "n d"]:
-    """Standardise the columns, clip them at FAR standard deviations and standardise again.
+def moderated(key, x: Float[Array, "n d"], present: Bool[Array, "n"]) -> tuple[Array, Array]:
+    """Return the columns, standardised and clipped at FAR standard deviations, and decoys.
 
     A nearly constant feature, such as an outer pixel of images, has rare values many standard
     deviations from its mean. Without clipping, these few samples would dominate distances and
-    gradients.
+    gradients. Decoys are Gaussian columns; padding does not change them.
     """
-    return standard_columns(jnp.clip(standard_columns(x, present), -FAR, FAR), present)
+    n, d = x.shape
+    noise = jax.random.normal(key, (n, max(d, TRIALS)), x.dtype)
+    noise = noise[jnp.maximum(jnp.cumsum(present) - 1, 0)]
+    clipped = jnp.clip(standard_columns(x, present), -FAR, FAR)
+    both = jnp.where(present[:, None], jnp.concat([clipped, noise], axis=1), 0)
+    size = jnp.maximum(jnp.sum(present), 1).astype(x.dtype)
+    both = jnp.where(present[:, None], both - jnp.sum(both, axis=0, keepdims=True) / size, 0)
+    scale = jnp.sqrt(jnp.sum(jnp.square(both), axis=0, keepdims=True) / size)
+    both = safe_divide(both, jnp.broadcast_to(scale, both.shape))
+    return both[:, :d], both[:, d:]
 
 
-def _decoys(key, present: Bool[Array, "n"], d: int, dtype) -> Float[Array, "n d"]:
-    """Draw Gaussian columns of mean 0 and variance 1; padding does not change them."""
-    g = jax.random.normal(key, (present.size, d), dtype)
-    place = jnp.maximum(jnp.cumsum(present) - 1, 0)
-    return standard_columns(g[place], present)
+# ---- Which features have structure --------------------------------------------------------------
 
 
-# ---- Exploration: which features have structure -------------------------------------------------
+class Judgement(NamedTuple):
+    """The relevance of every feature on the best of several graphs, and the value of each graph.
 
+    - `relevance`: 1 for features clearly smoother than decoys, 0 if a decoy could be as smooth.
+    - `promise`: 1 for features at the threshold of relevance, 0 if they are as rough as decoys.
+    - `values`: the mean c_f of the gated features; NaN for graphs that were not judged.
+    - `more`: number of restarts that should explore, 0 if enough features are relevant.
+    """
 
-class Explored(NamedTuple):
-    """The trained restarts, the mean c_f of the features each found, and two feature scores."""
-
-    training: Training
-    values: Float[Array, "restarts"]
     relevance: Float[Array, "d"]
     promise: Float[Array, "d"]
+    values: Float[Array, "restarts"]
+    more: Int[Array, ""]
 
 
-def explore(task: Task, steps: Steps) -> Explored:
-    """Train gates to find features with structure, then compute the relevance of all features."""
-    return _judge(task, _training.train(_exploration, (task,), steps))
+def explore(task: Task, steps: Steps) -> tuple[Judgement, Judgement, Training]:
+    """Judge the graph of all features; if this shows too few, train gates and judge theirs."""
+    restarts, d = task.plan.num_restarts, task.x.shape[1]
+    equal = np.zeros((restarts, d), task.x.dtype), np.full(restarts, -1, np.int32)
+    alike = judge(task, *equal, np.int32(1))
+    if not is_traced(alike.more) and alike.more == 0:
+        steps = lambda _, training: training  # noqa: E731  no step: the loop is not even compiled
+    training = _training.train(_exploration, (task, alike.more), steps)
+    return alike, judge(task, training.parameters, training.failed_at, alike.more), training
 
 
-def stage_keys(task: Task) -> tuple[Array, Array, Array]:
-    """Return four keys, the restarts' keys for exploration, and their keys for the choice."""
-    restarts = task.plan.num_restarts
-    keys = jax.random.split(task.key, 4 + 2 * restarts)
-    return keys[:4], keys[4 : 4 + restarts], keys[4 + restarts :]
-
-
-def exploration_steps(plan: TrainingPlan) -> int:
-    """Return the number of exploration steps: all for "coverage", half for "energy"."""
-    return plan.num_steps if plan.objective == "coverage" else plan.num_steps // 2
-
-
-def _exploration(task: Task) -> Descent:
+def _exploration(task: Task, restarts: Int[Array, ""]) -> Descent:
     """Minimise Σ_f z_f c_f / m with c_f = log E_f(x; z) − log E_f(decoys; z).
 
     c_f is near 0 for noise, whether it is selected or not: a selected feature lowers its own
@@ -109,159 +128,110 @@ def _exploration(task: Task) -> Descent:
     differentiation: the graph minimises its own problem (eq. 5), and near this minimum the energies
     hardly change with the graph.
     """
-    _, x, present, varied, plan = task
-    (_, decoy_key, _, _), restarts, _ = stage_keys(task)
+    x, varied, plan = task.x, task.varied, task.plan
     m, d = plan.num_features, x.shape[1]
-    decoy = _decoys(decoy_key, present, d, x.dtype)
+    both = jnp.stack([x, task.decoys[:, :d]])
 
-    def loss(logits, _, key, progress):
-        noise, part, order = jax.random.split(key, 3)
-        noisy = logits + EXPLORING * jax.random.gumbel(noise, logits.shape, logits.dtype)
+    def loss(logits, _, keys, progress):
+        noisy = logits + EXPLORING * jax.random.gumbel(keys[0], logits.shape, logits.dtype)
         z = gates(noisy, m, plan.temperature(progress, WARMER), varied)
-        fixed = lax.stop_gradient(z)
-        batch = draw_batch(part, present, plan, x.dtype)
-        # Each step compares a feature with a different decoy, to average over decoys.
-        place = jax.random.permutation(order, d)
-        ours = energies(x, fixed, batch, plan)
-        theirs = energies(decoy, fixed[place], batch, plan)[jnp.argsort(place)]
-        c = jnp.log(ours + TINY) - jnp.log(theirs + TINY)
-        c = lax.stop_gradient(jnp.where(varied, c, 0))
-        return jnp.sum(z * c) / m
+        fixed, batch = lax.stop_gradient(z), draw_batch(keys[1], task)
+        # Each step compares a feature with the next decoy, to average over decoys.
+        shift = jnp.round(progress * plan.num_steps).astype(jnp.int32) % d
+        gated = both, jnp.stack([fixed, jnp.roll(fixed, shift)])
+        ours, theirs = jnp.log(lax.map(lambda a: energies(a[0], a[1], batch, plan), gated) + TINY)
+        c = jnp.where(varied, ours - jnp.roll(theirs, -shift), 0)
+        return jnp.sum(z * lax.stop_gradient(c)) / m
 
     start = jnp.zeros((plan.num_restarts, d), x.dtype)
-    optimizer = plan.gradient_transformation()
-    return Descent(optimizer, restarts, start, exploration_steps(plan), loss)
-
-
-class _Judgement(NamedTuple):
-    """c_f of every feature on a graph, and the standard deviation of c_f if noise replaces f."""
-
-    c: Float[Array, "d"]
-    deviation: Float[Array, "d"]
-
-    def relevance(self) -> Float[Array, "d"]:
-        """Return 1 for features clearly smoother than decoys, 0 if a decoy could be as smooth."""
-        return jnp.clip((-self.c - DEVIATIONS * self.deviation) / CLEAR, 0, 1)
-
-    def promise(self) -> Float[Array, "d"]:
-        """Return 1 for features at the threshold of relevance, 0 if they are as rough as decoys."""
-        return jnp.clip(-self.c / (DEVIATIONS * self.deviation), 0, 1)
+    return Descent(task.keys[2], start, loss, wanted=restarts > 0)
 
 
 @jax.jit
-def _judge(task: Task, explored: Training) -> Explored:
-    _, x, present, varied, plan = task
-    (batch_key, _, decoy_key, _), _, _ = stage_keys(task)
-    judge = larger(plan, x.shape[0])
-    batch = draw_batch(batch_key, present, judge, x.dtype)
-    trials = _decoys(decoy_key, present, TRIALS, x.dtype)
+def judge(
+    task: Task,
+    logits: Float[Array, "restarts d"],
+    failed_at: Int[Array, "restarts"],
+    number: Int[Array, ""],
+) -> Judgement:
+    """Judge all features on the best of the first `number` graphs.
 
-    def calibrated(logits):
-        features = lax.top_k(jnp.where(varied, logits, -jnp.inf), plan.num_features)[1]
-        judgement = _judged(x, trials, features, batch, judge)
-        return jnp.mean(judgement.c[features]), judgement
-
-    values, judgements = lax.map(calibrated, explored.parameters)
-    best = jnp.argmin(jnp.where(explored.failed_at < 0, values, jnp.inf))
-    found = jax.tree.map(lambda a: a[best], judgements)
-    # Features that are smooth on the graph of all features have structure, even if exploration
-    # did not find them.
-    alike = _judged_alike(x, trials, varied, batch, judge)
-    relevance = jnp.where(varied, jnp.maximum(found.relevance(), alike.relevance()), 0)
-    # If no feature is smoother than noise, all features that vary are equally relevant.
-    relevance = jnp.where(jnp.any(relevance > 0), relevance, varied.astype(x.dtype))
-    promise = jnp.where(varied, jnp.maximum(found.promise(), alike.promise()), 0)
-    return Explored(explored, values, relevance, promise)
-
-
-def larger(plan: TrainingPlan, n: int) -> TrainingPlan:
-    """Return the plan with four times as many samples, for an evaluation that happens only once."""
-    batch_size, num_anchors = min(n, 4 * plan.batch_size), min(n, 4 * plan.num_anchors)
-    return dataclasses.replace(plan, batch_size=batch_size, num_anchors=num_anchors)
-
-
-def _judged(
-    x, decoy: Float[Array, "n t"], features: Int[Array, "m"], batch: Batch, plan: TrainingPlan
-) -> _Judgement:
-    """Return log E_f on the graph of the given features, relative to decoys that replace feature f.
-
-    If a feature outside the graph is noise, its E_f is 1. A feature inside the graph is replaced by
-    decoys while the other features stay, because noise among structured features is smoother than
-    noise among noise. If there are many features, decoys replace only a few of them, and the mean
-    over these decoys is used for all features.
+    The gates of a graph are nearly binary, or equal if all logits are equal.
     """
-    m, t = features.size, decoy.shape[1]
-    inside = x[:, features]
+    plan, zero = task.plan, jnp.zeros_like(task.x[0])
+    batch = draw_batch(task.keys[0], task, LARGER)
 
-    def reference(i):
-        replaced = jnp.where(jnp.arange(m)[None] == i % m, decoy[:, i][:, None], inside)
-        return _log_energies(replaced, jnp.ones(m, x.dtype), batch, plan)[i % m]
+    def one(r, state):
+        values, least, best = state
+        z = gates(logits[r], plan.num_features, BINARY, task.varied)
+        c, deviation = _compared(task, z, batch)
+        value = jnp.sum(z * c) / plan.num_features
+        relevance = jnp.clip((-c - DEVIATIONS * deviation) / CLEAR, 0, 1)
+        promise = jnp.clip(-c / (DEVIATIONS * deviation), 0, 1)
+        better = (failed_at[r] < 0) & (value < least)
+        new = values.at[r].set(value), value, (relevance, promise)
+        return new[0], *jax.tree.map(lambda a, b: jnp.where(better, a, b), new[1:], (least, best))
 
-    trials = lax.map(reference, jnp.arange(t))
-    own = jnp.arange(m)[:, None] == (jnp.arange(t) % m)[None]
-    own = jnp.where((2 * m <= t) & jnp.ones_like(own), own, True)
-    theirs = jnp.mean(jnp.broadcast_to(trials[None], own.shape), axis=1, where=own)
-    z = jnp.zeros(x.shape[1] + t, x.dtype).at[features].set(1)
-    both = _log_energies(jnp.concat([x, decoy], axis=1), z, batch, plan)
-    c, outside = both[: x.shape[1]], both[x.shape[1] :]
-    stray = jnp.full_like(c, _deviation(outside, batch)).at[features].set(_deviation(trials, batch))
-    return _Judgement(c.at[features].add(-theirs), stray)
-
-
-def _judged_alike(
-    x, decoy: Float[Array, "n t"], varied: Bool[Array, "d"], batch: Batch, plan: TrainingPlan
-) -> _Judgement:
-    """Return log E_f on the graph of all features, with equal gates, relative to an added decoy."""
-    number = jnp.maximum(jnp.sum(varied), 1).astype(x.dtype)
-    share = plan.num_features / number
-    z = jnp.append(jnp.where(varied, share, 0), share)
-
-    def reference(column):
-        return _log_energies(jnp.concat([x, column[:, None]], axis=1), z, batch, plan)[-1]
-
-    trials = lax.map(reference, decoy.T)
-    ours = _log_energies(x, z[:-1], batch, plan)
-    return _Judgement(ours - jnp.mean(trials), jnp.full_like(ours, _deviation(trials, batch)))
+    nothing = jnp.full(len(logits), jnp.nan, zero.dtype), jnp.asarray(jnp.inf, zero.dtype)
+    values, _, best = lax.fori_loop(0, number, one, (*nothing, (zero, zero)))
+    relevance, promise = (jnp.where(task.varied, a, 0) for a in best)
+    few = jnp.sum(relevance) < ENOUGH * plan.num_features
+    return Judgement(relevance, promise, values, jnp.where(few, jnp.int32(len(logits)), 0))
 
 
-def _log_energies(x, z, batch: Batch, plan: TrainingPlan) -> Float[Array, "d"]:
-    return jnp.log(energies(x, z, batch, plan) + TINY)
+def _compared(task: Task, z: Float[Array, "d"], batch: Batch) -> tuple[Array, Array]:
+    """Return c_f of every feature on the graph with gates z, and its standard deviation for decoys.
 
-
-def _deviation(log_energies: Float[Array, "t"], batch: Batch) -> Float[Array, ""]:
-    """Return the standard deviation of the decoys' log-energies, at least 1/√(number of rows).
-
-    The lower bound is the standard deviation of a mean over the rows. Without it, a few decoys that
-    agree by chance would give a deviation near 0.
+    A decoy replaces a feature of the graph while the others stay, because noise among structured
+    features is smoother than noise among noise. Features with smaller gates than the m chosen are
+    compared with decoys outside of the graph.
     """
-    return jnp.maximum(jnp.std(log_energies), lax.rsqrt(jnp.sum(batch.in_rows)))
+    x, plan = task.x, task.plan
+    squared = distances(x, z, batch)
+    chosen = lax.top_k(z, plan.num_features)[1]
+
+    def between(column):
+        return jnp.square(column[batch.rows][:, None] - column[batch.anchors][None])
+
+    def trial(t):
+        f, decoy = chosen[t % TRIALS % plan.num_features], task.decoys[:, t % TRIALS]
+        gate = jnp.where(t < TRIALS, z[f], 0)
+        e, near = nearest(squared + gate * (between(decoy) - between(x[:, f])), plan.num_searched)
+        gaps = jnp.square(decoy[batch.rows][:, None] - decoy[batch.anchors[near]])
+        s = plan.learner.weights(jnp.maximum(e, 0)) * batch.in_rows[:, None]
+        return 0.5 * jnp.sum(s * gaps) / jnp.maximum(jnp.sum(batch.in_rows), 1)
+
+    trials = jnp.log(lax.map(trial, jnp.arange(2 * TRIALS)) + TINY).reshape(2, TRIALS)
+    # At least the deviation of a mean over the rows: a few decoys may agree by chance.
+    deviations = jnp.maximum(jnp.std(trials, axis=1), lax.rsqrt(jnp.sum(batch.in_rows)))
+    outside = (z < z[chosen[-1]]).astype(int)
+    reference, m = jnp.mean(trials, axis=1)[outside], plan.num_features
+    if 2 * m <= TRIALS:  # enough decoys to replace each chosen feature by its own
+        own = jnp.mean(trials[0, : TRIALS // m * m].reshape(-1, m), axis=0)
+        reference = reference.at[chosen].set(own)
+    ours = energies(x, z, batch, plan, nearest(squared, plan.num_searched)[1])
+    return jnp.log(ours + TINY) - reference, deviations[outside]
 
 
-# ---- Coverage: which features to choose ---------------------------------------------------------
-
-
-def fit_cover(task: Task, steps: Steps) -> Chosen:
-    """Explore which features have structure, then choose features that cover them."""
-    return _choose_cover(task, explore(task, steps))
+# ---- Which features to choose -------------------------------------------------------------------
 
 
 @jax.jit
-def _choose_cover(task: Task, explored: Explored) -> Chosen:
-    training, values, relevance, promise = explored
+def covering(task: Task, alike: Judgement, found: Judgement, training: Training) -> Chosen:
+    """Choose features that cover the features that are relevant on one of the two graphs."""
     varied, m = task.varied, task.plan.num_features
-    units = unit_columns(*sampled_rows(task, CORRELATED))
+    relevance = jnp.maximum(alike.relevance, found.relevance)
+    # If no feature is smoother than noise, all features that vary are equally relevant.
+    relevance = jnp.where(jnp.any(relevance > 0), relevance, varied.astype(relevance.dtype))
+    promise = jnp.maximum(alike.promise, found.promise)
+    rows, there = draw(task.keys[0], task.present, CORRELATED, relevance.dtype)
+    x = jnp.where(there[:, None], task.x[rows], 0)
+    units = safe_divide(x, jnp.broadcast_to(jnp.linalg.norm(x, axis=0), x.shape))
     weights = jnp.where(varied, relevance + PROMISING * promise + ANY, 0)
     order = cover(units, weights, varied, m)
     logits = relevance.at[order].set(jnp.linspace(3, 2, m, dtype=relevance.dtype))
     logits = jnp.where(varied, logits, -jnp.inf)
-    return Chosen(logits, relevance, training.history, values, training.failed_at)
-
-
-def sampled_rows(task: Task, number: int) -> tuple[Float[Array, "r d"], Bool[Array, "r"]]:
-    """Draw at most `number` samples, 0 for padding; return them and which of them are present."""
-    key = stage_keys(task)[0][3]
-    rows, there = _training.draw(key, task.present, number, task.x.dtype)
-    return jnp.where(there[:, None], task.x[rows], 0), there
+    return Chosen(logits, relevance, training.history, found.values, training.failed_at)
 
 
 def cover(
@@ -283,10 +253,9 @@ def cover(
     (Minoux 1978). The total cost is about ten times the cost of the first feature; it is higher if
     no features are correlated, at most m times.
     """
-    together = min(_TOGETHER, units.shape[1])
-    none = jnp.zeros_like(weights)
-    every = jnp.arange(weights.size)
-    gains = lax.map(lambda i: _gains(units, weights, none, i[None])[0], every, batch_size=together)
+
+    def correlations(i):
+        return jnp.abs(matmul(units[:, i].T, units))
 
     def take(t, state):
         covered, bounds, order = state
@@ -294,30 +263,20 @@ def cover(
         def stale(known):
             bounds, fresh = known
             best = jnp.argmax(bounds)
-            return ~fresh[best] & jnp.isfinite(bounds[best])  # otherwise the loop would not end
+            return ~fresh[best] & (bounds[best] > -jnp.inf)
 
         def refresh(known):
             bounds, fresh = known
-            ranked = smallest(jnp.where(fresh, jnp.inf, -bounds), together)[1]
-            ranked = jnp.where(ranked < 0, weights.size, ranked)  # out of range: dropped
-            gains = _gains(units, weights, covered, ranked)
-            bounds = bounds.at[ranked].set(gains, mode="drop")
-            return bounds, fresh.at[ranked].set(True, mode="drop")
+            _, i = lax.top_k(jnp.where(fresh, -jnp.inf, bounds), min(_TOGETHER, weights.size))
+            gains = matmul(jnp.maximum(correlations(i) - covered[None], 0), weights)
+            gains = jnp.where(bounds[i] > -jnp.inf, gains, -jnp.inf)
+            return bounds.at[i].set(gains), fresh.at[i].set(True)
 
         bounds, _ = lax.while_loop(stale, refresh, (bounds, jnp.zeros_like(allowed)))
         i = jnp.argmax(bounds).astype(jnp.int32)
-        covered = jnp.maximum(covered, _correlations(units, i[None])[0])
+        covered = jnp.maximum(covered, correlations(i))
         return covered, bounds.at[i].set(-jnp.inf), order.at[t].set(i)
 
-    start = none, jnp.where(allowed, gains, -jnp.inf), jnp.zeros(m, jnp.int32)
+    bounds = jnp.where(allowed, jnp.asarray(jnp.inf, weights.dtype), -jnp.inf)
+    start = jnp.zeros_like(weights), bounds, jnp.zeros(m, jnp.int32)
     return lax.fori_loop(0, m, take, start)[2]
-
-
-def _correlations(units: Float[Array, "n d"], i: Int[Array, "b"]) -> Float[Array, "b d"]:
-    return jnp.abs(matmul(jnp.take(units, i, axis=1, mode="clip").T, units))
-
-
-def _gains(units, weights, covered, i: Int[Array, "b"]) -> Float[Array, "b"]:
-    """Return the increase of the coverage if feature i is added, for each given i."""
-    more = jnp.maximum(_correlations(units, i) - covered[None], 0)
-    return matmul(more, weights)

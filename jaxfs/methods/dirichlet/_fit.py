@@ -1,8 +1,7 @@
 """Unsupervised feature selection by the Dirichlet energy on a learned k-NN graph of the samples.
 
-`fit_dirichlet_selector` trains gates to find the features with structure. It then selects features
-by their coverage (`_calibration`) or by the energy (`_energy`). Alternatively, it trains the
-paper's network (`_network`).
+`_network` has the modules of the paper, `_training` the loop that trains them, `_calibration` finds
+the features with structure, and `_objectives` selects features in one of three ways.
 """
 
 import dataclasses
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -18,17 +18,19 @@ from jaxfs import _checks
 from jaxfs._checks import plain, presence, settle, variant
 from jaxfs._numerics import nan_unless, standard_columns, varied
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
-from jaxfs.methods.dirichlet._calibration import fit_cover, moderated
-from jaxfs.methods.dirichlet._energy import fit_energy
-from jaxfs.methods.dirichlet._network import KNNGraph, UniqueFeatureSelector, fit_network
+from jaxfs.graphs import adaptive_weights, dirichlet_energies
+from jaxfs.methods.dirichlet._calibration import moderated
+from jaxfs.methods.dirichlet._network import FeatureGates, KNNGraph, UniqueFeatureSelector
+from jaxfs.methods.dirichlet._objectives import FITS
 from jaxfs.methods.dirichlet._training import (
+    Batch,
     Chosen,
-    FeatureGates,
     Steps,
     Task,
     TrainingPlan,
     at_once,
+    distances,
+    nearest,
 )
 
 _TEMPERATURE, _NUM_ANCHORS = (1.0, 0.05), 1024
@@ -109,8 +111,6 @@ class Network(_Checked):
 
 #: The objectives by name.
 OBJECTIVES = {"coverage": Coverage, "energy": Energy, "network": Network}
-_LEARNING_RATES = {"coverage": 0.1, "energy": 0.1, "network": 0.05}
-_FITS = {"coverage": fit_cover, "energy": fit_energy, "network": fit_network}
 
 
 class DirichletResult(NamedTuple):
@@ -126,11 +126,12 @@ class DirichletResult(NamedTuple):
     - `relevance (d,)`: in [0, 1]; 0 for a feature no smoother than noise. For "network" it is 1 for
       features that vary.
     - `varied (d,)`: false for constant features, which are never selected.
-    - `energy_history (restarts, steps)`: the loss at each step.
+    - `energy_history (restarts, steps)`: the loss at each step; NaN for steps that were not needed.
+      For "energy", the steps of the exploration come first.
     - `restart_energies (restarts,)`: for "coverage", the mean c_f of the features that each restart
-      found. For "network" and "energy", the energy of the features that each restart selected;
-      "energy" adds a last entry for the features from which training starts, `(restarts + 1,)`. The
-      restart with the smallest value is used.
+      found; NaN if no training was needed. For "network" and "energy", the energy of the features
+      that each restart selected; "energy" adds a last entry for the features from which training
+      starts, `(restarts + 1,)`. The restart with the smallest value is used.
     - `failed_at (restarts,)`: the step at which the loss was not finite and the restart stopped; −1
       if the loss was always finite.
     """
@@ -153,7 +154,7 @@ def fit_dirichlet_selector(
     *,
     objective: str | Coverage | Energy | Network = "coverage",
     num_neighbors: int = 5,
-    num_steps: int = 400,
+    num_steps: int = 200,
     learning_rate: Scalar | None = None,
     optimizer: optax.GradientTransformation | None = None,
     temperature: tuple[Scalar, Scalar] = _TEMPERATURE,
@@ -164,25 +165,24 @@ def fit_dirichlet_selector(
 ) -> DirichletResult:
     """Select features with structure, without labels, by learning a k-NN graph of the samples.
 
-    Every feature has a gate z_f, and m gates are open. The distances of the graph are
-    Σ_f z_f (x_if − x_jf)². Training first explores which features have structure. It compares the
-    energy of each feature with the energy of a Gaussian decoy column that has the same gate,
-    c_f = log E_f − log E_f(decoy), and minimises Σ_f z_f c_f / m. The relevance w_f in [0, 1] is
-    clip((−c_f − 3σ) / 0.25, 0, 1), where σ is the standard deviation over decoys. It is computed on
-    two graphs, and the larger value counts: the graph of the best features found, where decoys
-    replace them, and the graph of all features with equal gates. Then the `objective` selects
-    features:
+    Every feature has a gate z_f, and the gates sum to m. The distances of the graph are
+    Σ_f z_f (x_if − x_jf)². A feature has structure if its energy on the graph is clearly lower than
+    the energy of a Gaussian decoy column in its place, c_f = log E_f − mean log E(decoy). Its
+    relevance w_f in [0, 1] is clip((−c_f − 3σ) / 0.25, 0, 1), where σ is the standard deviation
+    over decoys. All features are first judged on their common graph, with equal gates. Only if this
+    shows fewer relevant features than wanted (Σ_f w_f < 0.75 m), gates are trained: they minimise
+    Σ_f z_f c_f / m, and the graph of the best gates is judged too. The larger relevance counts.
+    Then the `objective` selects features:
 
     "coverage": features that are correlated with the relevant ones. A greedy search maximises
     Σ_j w_j max_{i selected} |corr_ij| over at most 1024 random samples. Features that are not
     relevant have weights of at most 0.001, proportional to clip(−c_f / 3σ, 0, 1), and so come last.
-    Only correlation decides which features belong together. The graph returned is the graph of the
-    selected features.
+    The graph returned is the graph of the selected features.
 
-    "energy": half of the steps explore. The other half train gates so that all relevant features
-    are smooth on the graph of the open gates. The loss is Σ_f w_f E_f / Σ_f w_f, differentiated
-    through the graph. Training starts from a greedy choice by linear regression. This choice is
-    also a candidate for the result.
+    "energy": gates are then trained so that all relevant features are smooth on the graph of the
+    open gates. The loss is Σ_f w_f E_f / Σ_f w_f, differentiated
+    through the graph. Training starts from the features that "coverage" selects. These are also a
+    candidate for the result.
 
     "network": the paper's `DirichletSelector`, without relevance. A selected feature lowers its own
     energy, so that training tends to keep the features that it selected first. Features that
@@ -199,7 +199,7 @@ def fit_dirichlet_selector(
     - `objective`: "coverage", "energy" or "network", or `Coverage(…)`, `Energy(…)` or `Network(…)`
       with the options of that objective.
     - `num_neighbors`: k, in [1, n − 2].
-    - `num_steps`: number of steps of the optimiser.
+    - `num_steps`: number of steps of the optimiser. "energy" explores and trains with this number.
     - `learning_rate`: learning rate of Adam; by default 0.1 for gates, 0.05 for the network.
     - `optimizer`: an Optax optimiser, in place of Adam and its `learning_rate`.
     - `temperature`: temperatures of the gates or softmaxes at the first and the last step
@@ -223,9 +223,9 @@ def fit_dirichlet_selector(
     **Derivatives** none: the results are constants for differentiation.
 
     **Cost** a step of a restart takes O(b · a · d), where b is the batch size and a the number of
-    anchors. The coverage takes about ten times O(r d²) with r ≤ 1024 samples. The regressions of
-    "energy" take O(m r² d) with r ≤ 512. The final graph takes O(n² m). Memory is O(nd), plus
-    O(b k d) for each restart.
+    anchors. The coverage takes about ten times O(r d²) with r ≤ 1024 samples. The final graph takes
+    O(n² m). Memory is O(nd), plus O(b k d) for each restart. If the training is not needed, no step
+    is made.
 
     **Reference** *Dirichlet energy and k-NN by optimal transport* (Algorithm 1, eqs. 3–14). Gates,
     decoys and coverage are not in the paper.
@@ -237,29 +237,25 @@ def fit_dirichlet_selector(
     >>> sorted(found.indices.tolist())
     [1, 4]
     """
-    checked = training_plan(
-        x,
-        num_features,
-        mask,
-        objective=objective,
-        num_neighbors=num_neighbors,
-        num_steps=num_steps,
-        learning_rate=learning_rate,
-        num_restarts=num_restarts,
-        optimizer=optimizer,
-        temperature=temperature,
-        num_candidates=num_candidates,
-        num_anchors=num_anchors,
-    )
+    return fit_in_steps(at_once, **locals())
+
+
+def fit_in_steps(steps: Steps, key, **arguments) -> DirichletResult:
+    """Fit with training run by `steps`; the other arguments are those of `training_plan`.
+
+    Every part is a program of its own, so that parts that are used twice are compiled once.
+    """
+    x, present, plan = training_plan(**arguments)
     _checks.key(key)
-    return _fit(key, *checked)
+    task, known = _prepared(key, x, present, plan)
+    return _finished(task, known, FITS[plan.objective](task, steps))
 
 
 def training_plan(
     x,
     num_features,
-    mask,
     *,
+    mask,
     objective,
     num_neighbors,
     num_steps,
@@ -280,13 +276,18 @@ def training_plan(
     m = _checks.integer(num_features, "num_features", low=1, high=d)
     k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 2)
     present = presence(mask, n)
-    if not _checks.is_traced(present) and int(jnp.sum(present)) < k + 2:
-        raise _checks.fail("mask", f"true for at least {k + 2} samples", int(jnp.sum(present)))
+    size, varying, unknown = _facts(x, present)
+    if not _checks.is_traced(size) and size < k + 2:
+        raise _checks.fail("mask", f"true for at least {k + 2} samples", int(size))
+    if not _checks.is_traced(varying) and not unknown and varying < m:
+        expected = f"at most the number of features that vary, {varying} of {d}"
+        raise _checks.fail("num_features", expected, m)
     if not (optimizer is None or isinstance(optimizer, optax.GradientTransformation)):
         raise _checks.fail("optimizer", "None or an optimiser of Optax", repr(optimizer))
     _checks.only_if(optimizer is None, learning_rate, "learning_rate", "optimizer is None")
-    rate = _LEARNING_RATES[kind] if learning_rate is None else learning_rate
-    _checks.number(rate, "learning_rate", low=0, open_low=True, scalar=True)
+    if learning_rate is None:
+        learning_rate = 0.05 if kind == "network" else 0.1
+    _checks.number(learning_rate, "learning_rate", low=0, open_low=True, scalar=True)
     first, last = temperature
     for value in (first, last):
         _checks.number(value, "temperature", low=0, open_low=True, scalar=True)
@@ -297,77 +298,88 @@ def training_plan(
     setting = "gamma is positive or refresh_every above 1"
     _checks.only_if(listed, num_candidates, "num_candidates", setting)
     candidates = max(32, k + 1) if num_candidates is None else num_candidates
-    candidates = _checks.integer(candidates, "num_candidates", low=k + 1)
+    candidates = _checks.integer(candidates, "num_candidates", low=k + 1) if listed else k + 1
     anchors = min(n, _checks.integer(num_anchors, "num_anchors", low=k + 2))
     batch_size = getattr(objective, "batch_size", None)
     if batch_size is None:
-        batch_size = min(256, max(32, 2**22 // (d * (candidates if listed else k + 1))))
-    varies = varied(x, present)
-    if not _checks.is_traced(varies) and not jnp.any(jnp.isnan(x)) and int(jnp.sum(varies)) < m:
-        expected = f"at most the number of features that vary, {int(jnp.sum(varies))} of {d}"
-        raise _checks.fail("num_features", expected, m)
+        batch_size = min(256, max(32, 2**22 // (d * candidates)))
+
+    def number(a):  # a number of NumPy, because the conversion to JAX's would be compiled
+        return jnp.asarray(a, x.dtype) if _checks.is_traced(a) else np.asarray(a, x.dtype)
+
     plan = TrainingPlan(
+        objective=kind,
         num_features=m,
         num_neighbors=k,
-        exact=exact,
         num_candidates=min(candidates, anchors - 1),
         num_steps=_checks.integer(num_steps, "num_steps", low=2),
         num_restarts=_checks.integer(num_restarts, "num_restarts", low=1),
         batch_size=min(n, batch_size),
         num_anchors=anchors,
-        gamma=jnp.asarray(objective.gamma, x.dtype),
-        learning_rate=jnp.asarray(rate, x.dtype),
-        first_temperature=jnp.asarray(first, x.dtype),
-        last_temperature=jnp.asarray(last, x.dtype),
-        objective=kind,
+        gamma=None if exact else number(objective.gamma),
+        learning_rate=number(learning_rate),
+        temperatures=(number(first), number(last)),
         unique=getattr(objective, "unique", True),
         refresh_every=refresh_every,
         optimizer=optimizer,
     )
-    x, plan = lax.stop_gradient((x, plan))
     return x, present, plan
 
 
 @jax.jit
-def _fit(key, x, present, plan: TrainingPlan) -> DirichletResult:
-    return fit_in_steps(key, x, present, plan, at_once)
-
-
-def fit_in_steps(key, x, present, plan: TrainingPlan, steps: Steps) -> DirichletResult:
-    """Fit with training run by `steps`; every part before and after is compiled separately."""
-    task, known = _prepared(key, x, present, plan)
-    return _finished(task, known, _FITS[plan.objective](task, steps))
+def _facts(x, present) -> tuple[Array, Array, Array]:
+    """Return the numbers of samples present and of features that vary, and whether x has NaN."""
+    return jnp.sum(present), jnp.sum(varied(x, present)), jnp.any(jnp.isnan(x))
 
 
 @jax.jit
 def _prepared(key, x, present, plan: TrainingPlan) -> tuple[Task, Bool[Array, ""]]:
+    x, plan = lax.stop_gradient((x, plan))
     enough = jnp.sum(present) >= plan.num_neighbors + 2
     known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & enough
     x = jnp.where(present[:, None] & known, x, 0)
-    scaled = (standard_columns if plan.objective == "network" else moderated)(x, present)
-    return Task(key, scaled, present, varied(x, present), plan), known
+    keys = jax.random.split(key, 4)
+    if plan.objective == "network":
+        scaled = standard_columns(x, present), x[:, :0]
+    else:
+        scaled = moderated(keys[1], x, present)
+    return Task(keys, *scaled, present, varied(x, present), plan), known
 
 
 @jax.jit
 def _finished(task: Task, known, chosen: Chosen) -> DirichletResult:
-    _, x, present, varies, plan = task
+    x, varies, plan = task.x, task.varied, task.plan
     selector: Any = FeatureGates(chosen.logits, plan.num_features)
     if plan.objective == "network":
         selector = UniqueFeatureSelector(chosen.logits, plan.unique)
     indices = selector.indices()
-    near = nearest_neighbors(x[:, indices], plan.num_neighbors + 1, mask=present)
-    graph = KNNGraph(near.indices[:, :-1], adaptive_weights(near.squared_distances))
-    size = jnp.sum(present).astype(x.dtype)
+    graph = _graph(x[:, indices], task.present, plan)
+    size = jnp.sum(task.present).astype(x.dtype)
     energies = dirichlet_energies(x, graph.weights, indices=graph.indices) / size
     enough = known & (jnp.sum(varies) >= plan.num_features)
+    indices = jnp.where(enough, indices, -1)
+    graph, energies, chosen = nan_unless(known, (graph, energies, chosen))
     return DirichletResult(
-        selector=selector,
-        indices=jnp.where(enough, indices, -1),
-        graph=nan_unless(known, graph),
-        energies=nan_unless(known, energies),
-        relevance=nan_unless(known, chosen.relevance),
-        varied=varies & known,
-        energy_history=nan_unless(known, chosen.history),
-        restart_energies=nan_unless(known, chosen.restart_energies),
-        failed_at=chosen.failed_at,
+        selector, indices, graph, energies, chosen.relevance, varies & known, *chosen[2:]
     )
+
+
+def _graph(x: Float[Array, "n m"], present: Bool[Array, "n"], plan: TrainingPlan) -> KNNGraph:
+    """Return the k-NN graph of the samples; rows are searched a block at a time.
+
+    Candidates are found by a matrix product and ranked again by distances from differences.
+    """
+    n, k = x.shape[0], plan.num_neighbors
+    every = jnp.arange(n)
+
+    def neighbors(i):
+        batch = Batch(i[None], every, present[i][None], present)
+        _, near = nearest(distances(x, jnp.ones_like(x[0]), batch), 2 * (k + 1))
+        e = jnp.sum(jnp.square(x[i][None] - x[near[0]]), axis=1)
+        e, near = lax.sort_key_val(jnp.where((near[0] >= 0) & present[i], e, jnp.inf), near[0])
+        found = jnp.isfinite(e[:k])
+        return jnp.where(found, near[:k], -1), e[: k + 1]
+
+    size = max(1, 2**23 // (4 * n + 2 * (k + 1) * x.shape[1]))
+    indices, e = lax.map(neighbors, every, batch_size=min(n, size))
+    return KNNGraph(indices, adaptive_weights(e))

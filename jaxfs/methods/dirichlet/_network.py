@@ -1,4 +1,4 @@
-"""The network of the paper on Dirichlet energy, as Equinox modules, and its training.
+"""The modules of the paper on Dirichlet energy: selected features, and the k-NN graph they define.
 
 m softmaxes f_j choose m features, and a Cholesky step makes these features distinct. They define a
 soft k-NN graph of the samples with weights s_ij and squared distances e_ij. Training minimises the
@@ -7,7 +7,6 @@ energy of the chosen features on this graph, tr(X̂ᵀ L_S X̂) = ½ Σ s_ij e_i
     F = [softmax((log w_j + g_j) / T)],   L Lᵀ = FᵀF + ε I,   F̂ = F L⁻ᵀ,   X̂ = X F̂.
 """
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -20,16 +19,20 @@ from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
 from jaxfs._checks import presence
-from jaxfs._numerics import gram, matmul
+from jaxfs._numerics import gram, matmul, safe_divide
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.graphs import adaptive_weights, nearest_neighbors
+from jaxfs.graphs import nearest_neighbors
 from jaxfs.linalg._lapack import cholesky, solve_triangular
-from jaxfs.methods.dirichlet._training import Chosen, Descent, Steps, Task, Training, draw, train
 from jaxfs.transport import soft_knn, soft_weights
+from jaxfs.transport._gates import gates
 
 _EPSILON = 1e-3
 #: Maximum number of coordinate differences between samples in memory.
-_AT_ONCE = 2**23
+_AT_ONCE = 2**21
+
+
+def _noisy(logits: Float[Array, "*s"], key: Array | None) -> Float[Array, "*s"]:
+    return logits if key is None else logits + jax.random.gumbel(key, logits.shape, logits.dtype)
 
 
 class UniqueFeatureSelector(eqx.Module):
@@ -57,22 +60,16 @@ class UniqueFeatureSelector(eqx.Module):
             raise _checks.fail("epsilon", f"the default {_EPSILON} if unique=False", self.epsilon)
 
     def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d m"]:
-        f = self._softmaxes(temperature, key)
+        f = jax.nn.softmax(_noisy(self.logits, key) / temperature, axis=0)
         return divided_by_root(f, f, self.epsilon) if self.unique else f
 
     def project(
         self, x: ArrayLike, temperature: Scalar, *, key: Array | None = None
     ) -> Float[Array, "n m"]:
         """Return X F̂, computed as (X F) L⁻ᵀ, which is cheaper if n < d."""
-        f = self._softmaxes(temperature, key)
+        f = jax.nn.softmax(_noisy(self.logits, key) / temperature, axis=0)
         chosen = matmul(_checks.real(x, "x", ndim=2), f)
         return divided_by_root(chosen, f, self.epsilon) if self.unique else chosen
-
-    def _softmaxes(self, temperature: Scalar, key: Array | None) -> Float[Array, "d m"]:
-        logits = self.logits
-        if key is not None:
-            logits = logits + jax.random.gumbel(key, logits.shape, logits.dtype)
-        return jax.nn.softmax(logits / temperature, axis=0)
 
     def indices(self) -> Int[Array, "m"]:
         """Return the chosen features; if `unique`, by the assignment with the largest logit sum."""
@@ -91,6 +88,24 @@ def divided_by_root(
     ridge = epsilon * jnp.trace(g) / g.shape[0]
     root = cholesky(g + ridge * jnp.eye(g.shape[0], dtype=f.dtype))
     return solve_triangular(root, a.T).T
+
+
+class FeatureGates(eqx.Module):
+    """A gate in [0, 1] for each feature, with sum m: gates(s) = σ((s − τ) / T) for logits s."""
+
+    logits: Float[Array, "d"]
+    num_features: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        _checks.integer(self.num_features, "num_features", low=1)
+
+    def __call__(self, temperature: Scalar, *, key: Array | None = None) -> Float[Array, "d"]:
+        logits = _noisy(self.logits, key)
+        return gates(logits, self.num_features, temperature, jnp.isfinite(logits))
+
+    def indices(self) -> Int[Array, "m"]:
+        """Return the m features with the largest logits, largest first."""
+        return lax.top_k(self.logits, self.num_features)[1].astype(jnp.int32)
 
 
 class KNNGraph(NamedTuple):
@@ -124,8 +139,8 @@ class KNNGraphLearner(eqx.Module):
         candidates: Int[Array, "n c"] | None = None,
         mask: ArrayLike | None = None,
     ) -> KNNGraph:
-        indices, e = self.distances(x, candidates=candidates, mask=mask)
-        return KNNGraph(indices, self.weights(e))
+        near, e = self.distances(x, candidates=candidates, mask=mask)
+        return KNNGraph(near, self.weights(e))
 
     def candidates(self, x: Float[Array, "n m"], mask: ArrayLike | None = None) -> Array:
         """Return the `num_candidates` nearest neighbours of every sample, without derivatives."""
@@ -133,29 +148,41 @@ class KNNGraphLearner(eqx.Module):
         return nearest_neighbors(lax.stop_gradient(x), number, mask=mask).indices
 
     def distances(self, x, *, candidates=None, mask=None) -> tuple[Array, Array]:
-        """Return candidates and squared distances in ascending order; missing ones are infinite."""
+        """Return the candidates and their squared distances; missing ones are infinite."""
         x, known = _cleared(x, mask)
         if candidates is None:
             candidates = self.candidates(x, mask)
         if candidates.shape[1] <= self.num_neighbors:
             expected = f"of more than num_neighbors = {self.num_neighbors} columns"
             raise _checks.fail("candidates", expected, f"shape {candidates.shape}")
-        found = candidates >= 0
-        e = _distances_to(x, candidates)
-        order = jnp.argsort(jnp.where(found, lax.stop_gradient(e), jnp.inf), axis=1)
-        e = jnp.where(known, jnp.where(found, e, jnp.inf), jnp.nan)
-        ordered = functools.partial(jnp.take_along_axis, indices=order, axis=1)
-        return ordered(candidates), ordered(e)
+        e = jnp.where(candidates >= 0, _distances_to(x, candidates), jnp.inf)
+        return candidates, jnp.where(known, e, jnp.nan)
 
     def weights(self, e: Float[Array, "n c"]) -> Float[Array, "n c"]:
-        """Return the weights of candidates whose squared distances e are in ascending order."""
+        """Return the weights of candidates at squared distances e; infinite ones are missing."""
         k = self.num_neighbors
         if not _checks.is_traced(self.gamma) and float(self.gamma) == 0:
-            s = adaptive_weights(e[:, : k + 1])
-            return jnp.pad(s, ((0, 0), (0, e.shape[1] - k)))
+            # Eq. 9 with fixed neighbours, in any order; equal weights if the k + 1 nearest tie.
+            few = e.shape[1] == k + 1  # then no sort is needed
+            last = (jnp.max(e, axis=1) if few else -lax.top_k(-e, k + 1)[0][:, -1])[:, None]
+            unit = lax.stop_gradient(jnp.where(jnp.isfinite(last) & (last > 0), last, 1))
+            gap = jnp.where(jnp.isposinf(last), 0, jnp.maximum((last - e) / unit, 0))
+            tied = ~jnp.any(gap > 0, axis=1, keepdims=True)
+            s = jnp.where(tied, ((e <= last) & jnp.isfinite(e)).astype(e.dtype), gap)
+            return safe_divide(s, jnp.broadcast_to(jnp.sum(s, axis=1, keepdims=True), s.shape))
         found = ~jnp.isposinf(e)  # a NaN distance makes its row NaN
         e = jnp.where(found, e, jnp.zeros_like(e))
         return soft_weights(e, soft_knn(e, k, gamma=self.gamma, mask=found))
+
+    def energy(self, x, *, candidates=None, mask=None) -> Float[Array, ""]:
+        """Return ½ Σ s_ij e_ij / (n m): the mean energy of the columns on the graph of the rows.
+
+        The energy is 1 for standardised features that are independent of the graph.
+        """
+        _, e = self.distances(x, candidates=candidates, mask=mask)
+        present = presence(mask, x.shape[0]).astype(x.dtype)
+        total = jnp.sum(self.weights(e) * jnp.where(jnp.isposinf(e), 0, e) * present[:, None])
+        return 0.5 * total / (jnp.sum(present) * x.shape[1])
 
 
 def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Float[Array, "n c"]:
@@ -196,83 +223,8 @@ class DirichletSelector(eqx.Module):
         candidates: Int[Array, "n c"] | None = None,
         mask: ArrayLike | None = None,
     ) -> Float[Array, ""]:
-        """Return the energy ½ Σ s_ij e_ij / (n m), with the squared distances e of X̂ = X F̂.
-
-        The energy is 1 for features that are independent of the graph.
-        """
+        """Return the energy ½ Σ s_ij e_ij / (n m), with the squared distances e of X̂ = X F̂."""
         x, known = _cleared(x, mask)
         chosen = self.selector.project(x, temperature, key=key)
-        _, e = self.learner.distances(chosen, candidates=candidates, mask=mask)
-        s = self.learner.weights(e)
-        present = presence(mask, x.shape[0]).astype(x.dtype)
-        total = jnp.sum(s * jnp.where(jnp.isposinf(e), 0, e) * present[:, None])
-        energy = 0.5 * total / (jnp.sum(present) * self.selector.logits.shape[1])
+        energy = self.learner.energy(chosen, candidates=candidates, mask=mask)
         return jnp.where(known, energy, jnp.nan)
-
-
-# ---- Training -----------------------------------------------------------------------------------
-
-
-def fit_network(task: Task, steps: Steps) -> Chosen:
-    """Train the network from several keys; keep the discrete selection with the smallest energy."""
-    return _conclude(task, train(_descent, (task,), steps))
-
-
-def _keys(task: Task) -> tuple[Array, Array, Array]:
-    """Return a key for the final evaluation, and two keys for every restart."""
-    keys = jax.random.split(task.key, task.plan.num_restarts + 1)
-    restarts = jax.vmap(jax.random.split)(keys[1:])
-    return keys[0], restarts[:, 0], restarts[:, 1]
-
-
-def _descent(task: Task) -> Descent:
-    """Return the loss to minimise: the energy on a random subset of the samples.
-
-    The subset and its candidates may be kept for several steps.
-    """
-    _, x, present, varied, plan = task
-    gamma = 0.0 if plan.exact else plan.gamma
-    learner = KNNGraphLearner(plan.num_neighbors, gamma, plan.num_candidates)
-
-    def look(logits, key, progress):
-        noise, part = jax.random.split(key)
-        rows, there = draw(part, present, plan.num_anchors, x.dtype)
-        selector = UniqueFeatureSelector(logits, plan.unique)
-        chosen = selector.project(x[rows], plan.temperature(progress), key=noise)
-        return rows, there, learner.candidates(chosen, there)
-
-    def loss(logits, kept, key, progress):
-        noise, part = jax.random.split(key)
-        if kept is None:
-            kept = *draw(part, present, plan.num_anchors, x.dtype), None
-        rows, there, near = kept
-        model = DirichletSelector(UniqueFeatureSelector(logits, plan.unique), learner)
-        t = plan.temperature(progress)
-        return model(x[rows], t, key=noise, candidates=near, mask=there)
-
-    def start(key):
-        logits = 0.01 * jax.random.normal(key, (x.shape[1], plan.num_features), x.dtype)
-        return jnp.where(varied[:, None], logits, -1e6)
-
-    _, first, keys = _keys(task)
-    optimizer, every = plan.gradient_transformation(), plan.refresh_every
-    return Descent(optimizer, keys, jax.vmap(start)(first), plan.num_steps, loss, look, every)
-
-
-@jax.jit
-def _conclude(task: Task, trained: Training) -> Chosen:
-    _, x, present, varied, plan = task
-    rows, there = draw(_keys(task)[0], present, 4 * plan.num_anchors, x.dtype)
-
-    def hard(logits):
-        chosen = UniqueFeatureSelector(logits, plan.unique).indices()
-        near = nearest_neighbors(x[rows][:, chosen], plan.num_neighbors + 1, mask=there)
-        e = near.squared_distances
-        s = adaptive_weights(e)
-        size = jnp.sum(there).astype(x.dtype) * plan.num_features
-        return 0.5 * jnp.sum(s * jnp.where(jnp.isfinite(e[:, :-1]), e[:, :-1], 0)) / size
-
-    final = lax.map(hard, trained.parameters)
-    best = jnp.argmin(jnp.where(trained.failed_at < 0, final, jnp.inf))
-    relevance = varied.astype(x.dtype)
-    return Chosen(trained.parameters[best], relevance, trained.history, final, trained.failed_at)

@@ -97,7 +97,7 @@ def test_parts_of_the_samples_and_padding(monkeypatch):
     """Correlations of twenty of sixty samples, whatever padding stands between them."""
     monkeypatch.setattr(_calibration, "CORRELATED", 20)
     x = rng(0).normal(size=(60, 5))
-    x[:, 3] = np.sin(2 * x[:, 1]) + 0.1 * x[:, 3]
+    x[:, 3] = np.cos(1.5 * x[:, 1]) + 0.1 * x[:, 3]
     key, options = jax.random.key(0), {"num_steps": 40, "num_restarts": 2}
 
     @jax.jit

@@ -11,7 +11,7 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 
 import jaxfs
 from jaxfs import graphs
-from jaxfs.methods.dirichlet import _energy, _network
+from jaxfs.methods.dirichlet import _network
 from jaxfs.methods.dirichlet import _training as graph_of_gates
 from jaxfs.methods.dirichlet._network import divided_by_root
 from jaxfs.transport._gates import gates
@@ -21,9 +21,9 @@ N, D, K = 24, 6, 3
 
 
 def plan(**changes) -> graph_of_gates.TrainingPlan:
-    known = {"num_features": 2, "num_neighbors": K, "exact": True, "num_candidates": K + 1}
-    known |= {"num_steps": 8, "num_restarts": 2, "batch_size": N, "num_anchors": N}
-    known |= {"gamma": 0.0, "learning_rate": 0.1, "first_temperature": 1.0, "last_temperature": 0.1}
+    known = {"objective": "coverage", "num_features": 2, "num_neighbors": K}
+    known |= {"num_candidates": K + 1, "num_steps": 8, "num_restarts": 2, "batch_size": N}
+    known |= {"num_anchors": N, "gamma": None, "learning_rate": 0.1, "temperatures": (1.0, 0.1)}
     return graph_of_gates.TrainingPlan(**(known | changes))
 
 
@@ -94,33 +94,47 @@ def test_candidates_that_were_kept_are_ranked_anew():
 
     @jax.jit
     def energies(x, z):
-        near = graph_of_gates.candidates(x, jnp.ones(D), whole(N), N - 1)  # of other gates
-        return graph_of_gates.energies_among(x, z, whole(N), near, plan())
+        near = jnp.arange(N)[:, None] + jnp.arange(1, N)[None]  # in an order that means nothing
+        return graph_of_gates.energies(x, z, whole(N), plan(), near % N)
 
     assert_close(energies(x, z), literal_energies(np.asarray(x), np.asarray(z), K), 1e-10)
+
+
+def task(**changes) -> graph_of_gates.Task:
+    there = changes.pop("present", jnp.ones(N, bool))
+    x, keys = jnp.zeros((there.size, D)), jax.random.split(jax.random.key(0), 4)
+    return graph_of_gates.Task(keys, x, x, there, jnp.ones(D, bool), plan(**changes))
 
 
 def test_what_is_kept_is_looked_up_every_so_many_steps():
     """Descend (p − kept)² / 2 where kept = p at the step of the last look."""
 
-    def descent():
-        keys, start = jax.random.split(jax.random.key(0), 1), jnp.zeros(1)
+    def descent(task, wanted):
         loss, look = lambda p, kept, *_: 0.5 * (p - kept + 1) ** 2, lambda p, *_: p
-        return graph_of_gates.Descent(optax.sgd(0.5), keys, start, 6, loss, look, 3)
+        return graph_of_gates.Descent(task.keys[2], jnp.zeros(1), loss, look, wanted)
 
-    begun = graph_of_gates.begin(descent, ())
-    whole_run = graph_of_gates.advance(descent, (), begun, 0, 6)
+    data = task(optimizer=optax.sgd(0.5), refresh_every=3, num_steps=6), True
+    begun = graph_of_gates.begin(descent, data)
+    assert np.all(np.isnan(begun.history))
+    whole_run = graph_of_gates.advance(descent, data, begun, 0, 6)
     assert_close(whole_run.history[0], np.tile([0.5, 0.125, 0.03125], 2), 1e-12)
-    parts = graph_of_gates.advance(descent, (), begun, 0, 2)
-    parts = graph_of_gates.advance(descent, (), parts, 2, 6)
+    parts = graph_of_gates.advance(descent, data, begun, 0, 2)
+    parts = graph_of_gates.advance(descent, data, parts, 2, 6)
     assert parts.parameters == whole_run.parameters
+    unwanted = graph_of_gates.advance(descent, (data[0], False), begun, 0, 6)
+    assert all(map(assert_equal, jax.tree.leaves(unwanted), jax.tree.leaves(begun)))
+
+
+def assert_equal(a, b) -> bool:
+    np.testing.assert_array_equal(a, b)
+    return True
 
 
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "soft"])
 def test_energies_move_with_the_gates(exact):
     x = jnp.asarray(rng(1).normal(size=(N, D)))
     z, direction = rng(2).uniform(size=D), rng(3).normal(size=D)
-    s = plan(exact=exact, num_candidates=K + 1 if exact else 12, gamma=0.3)
+    s = plan() if exact else plan(num_candidates=12, gamma=0.3)
 
     def total(z):
         return jnp.sum(jnp.log(graph_of_gates.energies(x, z, whole(N), s)))
@@ -132,30 +146,18 @@ def test_a_batch_knows_padding():
     x = rng(1).normal(size=(N, D))
     padded = np.concatenate([x, np.full((3, D), 9.0)])
     there = jnp.arange(N + 3) < N
-    s = plan(batch_size=N + 3, num_anchors=N + 3)
+    everything = task(present=there, batch_size=N + 3, num_anchors=N + 3)
 
     @jax.jit
     def energies(x):
-        batch = graph_of_gates.draw_batch(jax.random.key(0), there, s, jnp.float64)
-        return graph_of_gates.energies(x, jnp.ones(D), batch, s)
+        batch = graph_of_gates.draw_batch(jax.random.key(0), everything)
+        return graph_of_gates.energies(x, jnp.ones(D), batch, everything.plan)
 
     assert_close(energies(padded), literal_energies(x, np.ones(D), K), 1e-10)
-    few = plan(batch_size=5, num_anchors=9)
-    part = jax.jit(lambda key: graph_of_gates.draw_batch(key, there, few, jnp.float64))(
-        jax.random.key(0)
-    )
+    few = task(present=there, batch_size=5, num_anchors=9)
+    part = jax.jit(lambda key: graph_of_gates.draw_batch(key, few))(jax.random.key(0))
     assert len(set(part.anchors.tolist())) == 9
     assert np.all(part.rows < N)
-
-
-def test_what_is_explained_is_explained_again_before_noise_is():
-    """Six features that span two dimensions, and noise that is not relevant."""
-    base, noise = rng(1).normal(size=(30, 2)), rng(2).normal(size=(30, 6))
-    x = jnp.asarray(np.concatenate([noise, base @ rng(3).normal(size=(2, 6))], axis=1))
-    worth = (jnp.arange(12) >= 6).astype(x.dtype)
-    order = _energy.linear_covering(x, jnp.ones(12, bool), worth, 5)
-    assert len(set(order.tolist())) == 5
-    assert np.all(order >= 6)
 
 
 # ---- The modules --------------------------------------------------------------------------------
@@ -301,7 +303,8 @@ def test_fit_is_pure_and_batches(objective):
     assert set(first.indices.tolist()) == {1, 3}
     assert first.graph.indices.shape == first.graph.weights.shape == (40, 3)
     assert_close(jnp.sum(first.graph.weights, axis=1), np.ones(40), 1e-10)
-    assert first.energy_history.shape == (2, STEPS)
+    stages = 2 if objective == "energy" else 1
+    assert first.energy_history.shape == (2, stages * STEPS)
     many = jax.vmap(fit)(jax.random.split(key, 2), np.stack([pair(seed=1), pair(seed=2)]))
     for i in range(2):
         one = fit(jax.random.split(key, 2)[i], pair(seed=i + 1))
@@ -331,7 +334,8 @@ def test_constants_are_left_out_and_nan_is_no_ranking(objective):
     assert 0 not in found.indices
     assert len(set(found.indices.tolist())) == 2
     assert found.relevance[0] == 0
-    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found[1:]))
+    certain = found.indices, found.graph, found.energies, found.relevance
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(certain))
     x[2, 2] = np.nan
     unknown = fit(key, x)
     assert unknown.indices.tolist() == [-1, -1]
@@ -349,7 +353,7 @@ def test_the_network_picks_twice_without_its_cholesky_step():
         x[:80],
         2,
         num_steps=80,
-        num_restarts=2,
+        num_restarts=4,
         temperature=(1.0, 0.2),
     )
     assert set(fit(objective="network").indices.tolist()) == {0, 1}
@@ -383,6 +387,25 @@ def test_batches_among_anchors_and_keys_of_the_old_kind(options):
     )
     assert len(set(found.indices.tolist()) - {-1}) == 2
     assert np.all(np.isfinite(found.restart_energies))
+
+
+def test_exploration_is_skipped_where_the_graph_of_all_features_shows_enough():
+    """Eight features on a line, and noise; circles among noise need exploration."""
+    x = rng(1).normal(size=(60, 1)) + 0.3 * rng(2).normal(size=(60, 10))
+    x[:, 8:] = rng(3).normal(size=(60, 2))
+    found = fitted()(jax.random.key(0), x)
+    assert np.all(np.isnan(found.energy_history))
+    assert np.all(np.isnan(found.restart_energies))
+    assert found.failed_at.tolist() == [-1, -1]
+    assert np.all(found.relevance[:8] == 1)
+    assert np.all(found.relevance[8:] < 1)
+    assert set(found.indices.tolist()) < set(range(8))
+    options = {"num_neighbors": 3, "num_steps": STEPS, "num_restarts": 2}
+    eager = jaxfs.fit_dirichlet_selector(jax.random.key(0), x, 2, **options)
+    assert eager.indices.tolist() == found.indices.tolist()
+    assert_close(eager.energies, found.energies, 1e-10)
+    noise = fitted()(jax.random.key(0), rng(4).normal(size=(60, 10)))
+    assert np.all(np.isfinite(noise.energy_history))
 
 
 @SHARED
