@@ -9,13 +9,12 @@ import warnings
 
 import numpy as np
 
-from jaxfs.estimators import FDR, FilterSelector, ManiFeSt, MutualInformation, ReliefF
+from jaxfs.estimators import FDR, FilterSelector, ManiFeSt, ReliefF
 
 N, D, TRUE = 100, 200, 10
 METHODS = {
     "ANOVA, by its distribution": FilterSelector(n_features_to_select=FDR()),
     "ANOVA, by permutation": FilterSelector(n_features_to_select=FDR(n_permutations=1999)),
-    "mutual information": MutualInformation(n_features_to_select=FDR(n_permutations=1999)),
     "ReliefF": ReliefF(n_features_to_select=FDR()),
     "ManiFeSt": ManiFeSt(n_features_to_select=FDR(n_permutations=199)),
 }

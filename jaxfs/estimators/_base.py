@@ -69,7 +69,7 @@ class Selector(SelectorMixin, BaseEstimator):
       are none, `fit` raises `ValueError` with the smallest q-value.
       `"one_se"` takes the smallest number of features (at most 128) whose accuracy in a linear
       model, by 5-fold cross-validation with selection inside the folds, is within one standard
-      error of the best.
+      error of the best. A class of fewer than five samples reduces the number of folds.
       `"auto"` is `"gap"` for methods that score every feature. For greedy methods, which choose
       features sequentially, it is ⌈√d⌉, at most 50. `CFS` and `FCBF` decide when to stop, and may
       select fewer features than this number.
@@ -346,7 +346,9 @@ class Selector(SelectorMixin, BaseEstimator):
         classes, counts = data.num_classes > 0, _validation.feature_counts(data.num_features)
         y = self.classes_[data.target] if classes else data.target
         inner = clone(self).set_params(n_features_to_select=int(counts[-1]), verbose=False)
-        folds = _validation.split(y, _FOLDS, classes=classes, groups=self._blocks.groups, seed=0)
+        least = int(np.bincount(data.target).min()) if classes else data.num_samples
+        options: dict[str, Any] = {"classes": classes, "groups": self._blocks.groups, "seed": 0}
+        folds = _validation.split(y, max(2, min(_FOLDS, least)), **options)
         model, rank = _validation.default_model(classes), _validation.ranked_by(inner)
         curve = _validation.accuracy_curve(rank, data.values, y, folds, counts, model)
         self.cv_results_ = curve.results()

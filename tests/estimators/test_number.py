@@ -135,6 +135,25 @@ def test_groups_stay_in_one_fold_with_one_se(toy):
     assert plain.n_features_reason_.startswith(f"{plain.n_features_} is the smallest number")
 
 
+def test_small_classes_have_fewer_folds(toy):
+    x, y = toy
+    rows = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:3]]
+    found = FilterSelector(n_features_to_select="one_se").fit(x[rows], y[rows])
+    assert [name for name in found.cv_results_ if name.startswith("split")][-1].startswith("split2")
+    with pytest.raises(ValueError, match="smallest class, 1"):
+        FilterSelector(n_features_to_select="one_se").fit(x[rows[:31]], y[rows[:31]])
+
+
+def test_significance_without_a_selection(toy):
+    x, y = toy
+    found = FilterSelector(n_features_to_select=3).significance(x, y)
+    np.testing.assert_allclose(found.p_values, f_classif(x, y)[1], rtol=1e-9)
+    tested = ReliefF().significance(x, y, FDR(n_permutations=99))
+    assert tested.p_values.min() == pytest.approx(0.01)
+    with pytest.raises(ValueError, match="needs a score of every feature alone"):
+        GaussianCompromise().significance(x, y)
+
+
 def test_blocks_without_effect_are_refused(toy):
     x, y = toy
     with pytest.raises(ValueError, match="groups must be None unless"):
