@@ -153,11 +153,12 @@ def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array
     The mean is subtracted twice, because a single sum of many large numbers loses the last digits.
     """
     there = (w > 0)[:, None]
-    share = (w / jnp.sum(w))[None]
+    share = (w / jnp.sum(w))[:, None]
+    # Sums, because XLA compiles a product of one row and a matrix slowly.
     x = jnp.where(there, x, 0)
-    first = matmul(share, x)
+    first = jnp.sum(share * x, axis=0, keepdims=True)
     x = jnp.where(there, x - first, 0)
-    second = matmul(share, x)
+    second = jnp.sum(share * x, axis=0, keepdims=True)
     return jnp.where(there, x - second, 0), (first + second)[0]
 
 
