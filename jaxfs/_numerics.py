@@ -177,11 +177,12 @@ def centred(x: Float[Array, "n p"], w) -> tuple[Float[Array, "n p"], Float[Array
     The mean is subtracted twice, because a single sum of many large numbers loses the last digits.
     """
     there = (w > 0)[:, None]
-    share = (w / jnp.sum(w))[None]
+    share = (w / jnp.sum(w))[:, None]
+    # Sums, because XLA compiles a product of one row and a matrix slowly.
     x = jnp.where(there, x, 0)
-    first = matmul(share, x)
+    first = jnp.sum(share * x, axis=0, keepdims=True)
     x = jnp.where(there, x - first, 0)
-    second = matmul(share, x)
+    second = jnp.sum(share * x, axis=0, keepdims=True)
     return jnp.where(there, x - second, 0), (first + second)[0]
 
 
@@ -190,7 +191,7 @@ def standard_columns(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Float
 
     Constant columns and absent samples become 0.
     """
-    return jnp.sqrt(jnp.sum(present).astype(x.dtype)) * unit_columns(x, present)
+    return jnp.sqrt(jnp.sum(present.astype(x.dtype))) * unit_columns(x, present)
 
 
 def varied(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Bool[Array, "p"]:
@@ -201,13 +202,21 @@ def varied(x: Float[Array, "n p"], present: Bool[Array, "n"]) -> Bool[Array, "p"
 
 
 def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Array, "n m"]:
-    """Columns minus their mean over the samples present, scaled to length 1; 0 if constant."""
-    centre, _ = centred(a, present.astype(a.dtype))
-    centre = jnp.where(varied(a, present)[None], centre, 0)
-    # Divide by the largest entry first, so that the squares in the norm do not overflow.
-    for length in (lambda c: jnp.max(jnp.abs(c), axis=0), lambda c: jnp.linalg.norm(c, axis=0)):
-        centre = safe_divide(centre, jnp.broadcast_to(length(centre), centre.shape))
-    return centre
+    """Columns minus their mean over the samples present, scaled to length 1; 0 if constant.
+
+    Entries of a constant column minus their mean are rounding errors, all equal. Other columns have
+    mean 0 after two subtractions, up to rounding. The mean thus tells which columns are constant.
+    """
+    there = present[:, None]
+    number = jnp.sum(present.astype(a.dtype))
+    share, centre = 1 / number, jnp.where(there, a, 0)
+    for _ in range(2):  # the second pass removes the rounding error of a large mean
+        centre = jnp.where(there, centre - (share * jnp.sum(centre, axis=0))[None], 0)
+    largest = jnp.maximum(jnp.max(centre, axis=0), -jnp.min(centre, axis=0))
+    centre = centre / jnp.where(largest == 0, 1, largest)[None]
+    total, square = jnp.sum(centre, axis=0), jnp.sum(jnp.square(centre), axis=0)
+    constant = total * total >= 0.5 * number * square
+    return centre * jnp.where(constant, 0, lax.rsqrt(jnp.where(constant, 1, square)))[None]
 
 
 def at(row: Array, places: Int[Array, "*s"]) -> Array:
@@ -218,9 +227,10 @@ def at(row: Array, places: Int[Array, "*s"]) -> Array:
 def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[Array, "k"]]:
     """The k smallest values, ascending, and their indices; ties are in ascending index order.
 
-    On CPU, XLA's `top_k` of float64 sorts all values, which is slow. This function stores the
-    minimum of each group of √n values. Each step takes the smallest of these minima, and updates
-    the minimum of that group only.
+    On CPU, XLA's `top_k` of float64 sorts all values, which is slow. In float64 this function
+    therefore stores the minimum of each group of √n values. Each step takes the smallest of these
+    minima, and updates the minimum of that group only. In float32, `top_k` is as fast as these
+    steps, and compiles in a quarter of the time.
 
     **Arguments**
 
@@ -230,8 +240,11 @@ def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[
     **Returns** values `(k,)` and indices `(k,)`. If there are fewer than k finite values, the
     remaining entries are infinity and −1.
 
-    **Cost** O(n + k√n).
+    **Cost** O(n + k√n) in float64, O(n log k) in float32.
     """
+    if values.dtype == jnp.float32:
+        found, indices = lax.top_k(0 - values, k)  # 0 − (−0) is 0: `top_k` distinguishes −0 and 0
+        return 0 - found, jnp.where(jnp.isinf(found), -1, indices)
     n = values.shape[0]
     size = max(1, round(n**0.5))
     groups = jnp.pad(values, (0, -n % size), constant_values=jnp.inf).reshape(-1, size)

@@ -24,7 +24,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, matmul, safe_divide, safe_sqrt, symmetrize, unit_columns
+from jaxfs._numerics import eps, matmul, safe_divide, safe_sqrt, unit_columns
 from jaxfs._types import ArrayLike
 from jaxfs.kernels._distances import within
 from jaxfs.kernels._self_tuning import affinity_rows, self_tuning
@@ -108,29 +108,41 @@ def leading_eigenvectors(
 
     **Cost** one `eigh` of size n.
     """
+    # In this matrix, the requested pairs have eigenvalue λ ≤ 2; the trivial pair and padding, 3.
     pairs = present[:, None] & present[None, :]
-    affinity = jnp.where(pairs, affinity, jnp.zeros_like(affinity))
-    root = safe_sqrt(jnp.sum(affinity, axis=1))
-    trivial = root / jnp.linalg.norm(root)
-    # In this matrix, the requested pairs have eigenvalue 3 − λ ≥ 1; trivial pair and padding, 0.
-    identity = jnp.diag(present.astype(affinity.dtype))
-    rest = identity - trivial[:, None] * trivial[None, :]
-    w, u = _lapack.eigh(symmetrize(3 * rest - _laplacian(affinity, "symmetric")))
-    w, u = w[::-1], u[:, ::-1] + 0.0 * w[None]  # NaN for an affinity that is not finite
-    return _known(w[:number], settled(3 - w, u, x, present, number), present)
+    affinity = jnp.where(pairs, affinity, 0)
+    loops = jnp.eye(present.size, dtype=bool)
+    others = jnp.where(loops, 0, affinity)  # summed separately: a large w_ii does not cancel
+    away, degree = jnp.sum(others, axis=1), jnp.sum(affinity, axis=1)
+    root = safe_sqrt(degree)
+    inverse = safe_divide(jnp.ones_like(root), root)
+    trivial = root * lax.rsqrt(jnp.sum(affinity))
+    diagonal = jnp.where(present, away * inverse * inverse, 3)
+    links = others * (inverse[:, None] * inverse[None])
+    matrix = jnp.where(loops, diagonal[:, None], -links) + 3 * (trivial[:, None] * trivial[None])
+    w, u = _lapack.eigh(matrix)
+    u = u + 0.0 * w[None]  # NaN for an affinity that is not finite
+    return _known(w[:number], settled(w, u, x, present, number), present)
 
 
 def _known(w: Float[Array, "k"], u: Float[Array, "n k"], present: Bool[Array, "n"]):
-    """3 − w, and `u` with 0 at padding; NaN beyond the number of samples present minus one."""
-    known = jnp.arange(w.shape[0]) < jnp.sum(present) - 1
+    """`w` and `u` with 0 at padding; NaN beyond the number of samples present minus one."""
+    known = jnp.arange(1, w.shape[0] + 1, dtype=w.dtype) < jnp.sum(present.astype(w.dtype))
     w, u = jnp.where(known, w, jnp.nan), jnp.where(known[None], u, jnp.nan)
-    return jnp.clip(3 - w, 0, 2), jnp.where(present[:, None], u, jnp.zeros_like(u))
+    return jnp.clip(w, 0, 2), jnp.where(present[:, None], u, jnp.zeros_like(u))
 
 
 def sample_eigenvectors(
-    x: Float[Array, "n p"], num_neighbors: int, number: int, present: Bool[Array, "n"]
+    x: Float[Array, "n p"],
+    num_neighbors: int,
+    number: int,
+    present: Bool[Array, "n"],
+    features: Float[Array, "n p"] | None = None,
 ) -> tuple[Float[Array, "k"], Float[Array, "n k"]]:
     """`leading_eigenvectors` of the self-tuning affinity of `x`, for any number of samples.
+
+    The basis of repeated eigenvalues depends on the columns of `features`, by default `x`, but not
+    on their means and scales.
 
     **Numerics** exact up to `LARGE` samples. For more samples, subspace iteration stops at
     residuals of √eps or after 100 rounds. If the last eigenvalue repeats beyond the pairs found,
@@ -141,11 +153,14 @@ def sample_eigenvectors(
     """
     if x.shape[0] <= LARGE:
         d2 = within(x, jnp.ones(x.shape[1], x.dtype), present)
-        return leading_eigenvectors(self_tuning(num_neighbors, d2, present), x, number, present)
-    return iterated_eigenvectors(x, num_neighbors, number, present)
+        affinity = self_tuning(num_neighbors, d2, present)
+        return leading_eigenvectors(affinity, x if features is None else features, number, present)
+    return iterated_eigenvectors(x, num_neighbors, number, present, features)
 
 
-def iterated_eigenvectors(x, num_neighbors: int, number: int, present: Bool[Array, "n"]):
+def iterated_eigenvectors(
+    x, num_neighbors: int, number: int, present: Bool[Array, "n"], features=None
+):
     """`sample_eigenvectors` from the leading eigenpairs of 2 + D^-½ W D^-½ − 3 u uᵀ.
 
     u is the trivial eigenvector; all other eigenvalues of this operator are ≥ 1.
@@ -164,8 +179,9 @@ def iterated_eigenvectors(x, num_neighbors: int, number: int, present: Bool[Arra
     found = leading_eigenpairs(
         jax.random.key(0), times, x.shape[0], number, dtype=x.dtype, max_iterations=100
     )
-    u = settled(3 - found.values, found.vectors, x, present, number)
-    return _known(found.values, u, present)
+    values = 3 - found.values
+    u = settled(values, found.vectors, x if features is None else features, present, number)
+    return _known(values[:number], u, present)
 
 
 # ---- Repeated eigenvalues -----------------------------------------------------------------------
@@ -194,40 +210,52 @@ def settled(
     eigenspace extends beyond all `vectors`, the known part is treated as the whole space.
     """
     features = unit_columns(lax.stop_gradient(x), present)
-    rank = matmul(features, jnp.cos(1.0 + jnp.arange(x.shape[1], dtype=x.dtype))[:, None])
+    rank = jnp.sum(features * jnp.cos(1.0 + jnp.arange(x.shape[1], dtype=x.dtype))[None], axis=1)
     half = eps(x.dtype) ** 0.5  # half of the digits
-    least = half * matmul(rank.T, rank)[0, 0]
     index = jnp.arange(values.shape[0])
     ends = jnp.append(values[1:] - values[:-1] > gap_tolerance(x.dtype), True)
 
     def peak(size: Float[Array, "n"]) -> Int[Array, ""]:
         """The index of the largest entry; the highest rank decides ties to half of the digits."""
+        size = lax.optimization_barrier(size)  # so that XLA compiles both calls once
         ties = size >= (1 - half) * size[jnp.argmax(size)]
-        return jnp.argmax(jnp.where(ties, rank[:, 0], -jnp.inf))
+        return jnp.argmax(jnp.where(ties, rank, -jnp.inf))
 
-    def add(j, state):
-        first, found = state
-        space = (index >= first) & (index <= jnp.argmax(jnp.where(index < j, False, ends)))
+    def add(j, vectors):
+        """Turn the basis of the eigenspace of column j so that column j becomes its next axis.
 
-        def turn(i, v: Float[Array, "n 2"]) -> Float[Array, "n 2"]:
-            turned = matmul(features, matmul(features.T, v)) + half * x.shape[1] * v
-            v = jnp.where(i == 0, v, turned)
-            v = matmul(vectors, jnp.where(space[:, None], matmul(vectors.T, v), 0))
-            v = v - matmul(found, matmul(found.T, v))
-            squares = jnp.diagonal(matmul(v.T, v))
-            v = safe_divide(v, jnp.broadcast_to(jnp.sqrt(squares), v.shape))
-            aligned = (i > 0) | (squares[0] > least)
-            return jnp.broadcast_to(jnp.where(aligned, v[:, :1], v[:, 1:]), v.shape)
+        Axes are coefficients of the columns j … last, which span the space that is left. They have
+        two equal columns, because XLA compiles products with a single column slowly.
+        """
+        last = jnp.argmax(jnp.where(index < j, False, ends))
+        space = ((index >= j) & (index <= last))[:, None]
 
-        left = jnp.sum(jnp.where(space, vectors**2, 0), axis=1)
-        left = left - jnp.sum(jnp.where(space[:number], found**2, 0), axis=1)
-        sample = (jnp.arange(left.size) == peak(left)).astype(x.dtype)
-        alone = ends[j] & (first == j)
-        start = jnp.concat([rank, sample[:, None]], axis=1)
-        v = lax.fori_loop(0, jnp.where(alone, 0, 1 + _TURNS), turn, start)[:, 0]
-        v = jnp.where(alone, vectors[:, j], v)
+        def inside(v: Float[Array, "n 2"]) -> Float[Array, "m 2"]:
+            return jnp.where(space, matmul(vectors.T, v), 0)
+
+        def turn(_, axis):
+            v = matmul(vectors, axis)
+            axis = inside(matmul(features, matmul(features.T, v))) + half * x.shape[1] * axis
+            return axis * lax.rsqrt(matmul(axis.T, axis)[:1])
+
+        sample = peak(jnp.sum(jnp.where(space.T, vectors**2, 0), axis=1))
+        starts = jnp.stack([rank, (jnp.arange(rank.size) == sample).astype(x.dtype)], axis=1)
+        axes = inside(starts)
+        aligned = matmul(axes.T, axes)[0, 0] > half * matmul(starts.T, starts)[0, 0]
+        start = jnp.where(aligned, axes[:, :1], axes[:, 1:])
+        turns = jnp.where(last > j, _TURNS, 0)
+        axis = lax.fori_loop(0, turns, turn, jnp.broadcast_to(start, axes.shape))
+
+        # Reflect the basis: column j becomes the axis, of either sign, and the others stay
+        # orthogonal to it. The normal of the mirror is axis − e_j, which is not small.
+        here = index == j
+        unit = here.astype(x.dtype)[:, None]
+        axis = jnp.where(last > j, axis * -jnp.sign(axis[j])[None], -unit)
+        normal = axis - unit
+        away = matmul(vectors, normal)[:, 0]
+        v = vectors[:, j] + away
         v = v * jnp.sign(v[peak(jnp.abs(v))])
-        return jnp.where(ends[j], j + 1, first), jnp.where(index[:number] == j, v[:, None], found)
+        rest = vectors - away[:, None] * (normal[:, 0] / (1 - axis[j, 0]))[None]
+        return jnp.where(here[None], v[:, None], rest)
 
-    start = 0, jnp.zeros_like(vectors[:, :number])
-    return lax.fori_loop(0, number, add, start)[1]
+    return lax.fori_loop(0, number, add, vectors)[:, :number]

@@ -69,10 +69,11 @@ def nearest_neighbors(
 def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) -> Neighbors:
     """The neighbours of all rows, a block at a time: find candidates, then rank them again."""
     n, p = x.shape
-    known = jnp.all(squarable(x) | ~present[:, None])
-    x = jnp.where(present[:, None] & known, x, jnp.zeros_like(x))
+    # A sum of floats, which XLA compiles faster than `all`.
+    known = jnp.sum((present[:, None] & ~squarable(x)).astype(x.dtype)) == 0
     w = jnp.ones((p,), x.dtype)
     points = lax.stop_gradient(points_about(x, w, mean_point(x, w, present), present))
+    x = jnp.where(present[:, None] & known, x, jnp.zeros_like(x))
 
     @jax.checkpoint  # so that the backward pass does not store the differences of all blocks
     def neighbors(i):

@@ -142,9 +142,11 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
         return value, value, penalty * theta + matmul(zb.T, pull), curvature
 
     def root(curvature):
-        h = matmul((zb * curvature).T, zb) + jnp.diag(penalty[:, 0])
+        weighted = zb * curvature
+        trace = r + jnp.sum(weighted * zb)
         # The intercept is not penalised, and has no curvature if all p are 0 or 1.
-        return cholesky(h.at[-1, -1].add(eps(z.dtype) * jnp.trace(h)))
+        diagonal = jnp.where(penalty[:, 0] == 0, eps(z.dtype) * trace, 1)
+        return cholesky(matmul(weighted.T, zb) + jnp.diag(diagonal))
 
     def solve(curvature, right):
         return cho_solve(root(curvature), right)
@@ -254,7 +256,11 @@ def _resampled(x, y, masks, c, w, chunk):
         m = _model(z, y, c, w)
 
         def fit(part):
-            both = jnp.any(part & (y == 1)[None], axis=1) & jnp.any(part & (y == 0)[None], axis=1)
+            # Sums of floats, which XLA compiles faster than `any`.
+            ones, zeros = (
+                jnp.sum((part & a[None]).astype(x.dtype), axis=1) for a in (y == 1, y == 0)
+            )
+            both = (ones > 0) & (zeros > 0)
             # A resample without a model is fitted on all samples and does not count.
             present = jnp.where(both[:, None], part, True).T.astype(x.dtype)
             pull, done = _resample(m, y, present, c, w)

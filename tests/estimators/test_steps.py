@@ -132,6 +132,15 @@ def test_manifest_says_which_bandwidth_it_chose(capsys):
     assert "no class has two samples" in once.notes_[0]
 
 
+@pytest.mark.parametrize(("classes", "most"), [(2, 3000), (3, 1310), (10, 877)])
+def test_exact_up_to_the_documented_work(classes, most):
+    """784 pixels of ten digits, the example of the paper, are within the limit."""
+    selector = ManiFeSt()
+    assert selector._chosen_solver(most, classes) == "exact"
+    assert selector._chosen_solver(most + 1, classes) == "lowrank"
+    assert f"{most}" in ManiFeSt.__doc__
+
+
 def test_xgboost_scores():
     pytest.importorskip("xgboost")
     fitted = SSFS(scoring="xgboost", n_pseudo_labels=1, n_features_to_select=1, ranking="score")

@@ -74,15 +74,15 @@ def diverse(u: Float[Array, "n p"], scores: Float[Array, "p"]) -> Float[Array, "
     """
 
     def select(_, state):
-        taken, final, overlap = state
+        final, overlap = state
         now = scores * (1 - overlap + _DUPLICATE)
-        m = jnp.argmax(jnp.where(taken, -1, now))
-        correlation = matmul(u[:, m][None], u)[0]
+        m = jnp.argmax(jnp.where(final != -jnp.inf, -1, now))
+        # Two equal rows, because XLA compiles a product with one row slowly.
+        correlation = matmul(jnp.broadcast_to(u[:, m], (2, u.shape[0])), u)[0]
         overlap = jnp.maximum(overlap, jnp.minimum(correlation**2, 1))
-        return taken.at[m].set(True), final.at[m].set(now[m]), overlap
+        return final.at[m].set(now[m]), overlap
 
-    zero = jnp.zeros_like(scores)
-    start = jnp.zeros(scores.shape, bool), zero, zero
+    start = jnp.full_like(scores, -jnp.inf), jnp.zeros_like(scores)
     steps = min(scores.shape[0], _SEQUENTIAL)
-    taken, final, overlap = lax.fori_loop(0, steps, select, start)
-    return jnp.where(taken, final, scores * (1 - overlap + _DUPLICATE))
+    final, overlap = lax.fori_loop(0, steps, select, start)
+    return jnp.where(final != -jnp.inf, final, scores * (1 - overlap + _DUPLICATE))

@@ -3,6 +3,7 @@
 A caller that reports progress runs the steps one at a time; each step is then compiled separately.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from jaxfs._numerics import eps, nan_unless, safe_divide, standard_columns, unit
 from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.graphs._laplacian import sample_eigenvectors
+from jaxfs.linalg._lapack import all_finite
 from jaxfs.methods.classical._diversity import diverse
 from jaxfs.resample import subsample_masks
 from jaxfs.surrogates._shared import ResampledScores
@@ -90,12 +92,14 @@ def run(key, x, present, plan: SSFSPlan) -> SSFSResult:
 
 @jax.jit
 def analysed(x, present, plan: SSFSPlan) -> Spectrum:
-    known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & (jnp.sum(present) >= 4)
-    x = jnp.where(present[:, None] & known, x, 0)
-    if plan.standardize:
-        x = standard_columns(x, present)
-    values, vectors = sample_eigenvectors(x, plan.num_neighbors, plan.num_eigenvectors, present)
-    known = known & ~jnp.any(jnp.isnan(values))
+    features = jnp.where(present[:, None], x, 0)
+    known = all_finite(features)[0, 0] & (jnp.sum(present.astype(x.dtype)) >= 4)
+    features = jnp.where(known, features, 0)
+    x = standard_columns(features, present) if plan.standardize else features
+    values, vectors = sample_eigenvectors(
+        x, plan.num_neighbors, plan.num_eigenvectors, present, features
+    )
+    known = known & all_finite(values[None])[0, 0]
     halves = jax.vmap(_cut_in_two, in_axes=(1, None), out_axes=1)(vectors, present)
     labels = halves.astype(x.dtype) if plan.binary else vectors
     return Spectrum(x, present, values, vectors, halves, labels, known)
@@ -120,28 +124,32 @@ def two_medoids(v: Float[Array, "n"], present: Bool[Array, "n"]) -> Bool[Array, 
     gives all false.
     """
     n = v.shape[0]
-    order = jnp.argsort(jnp.where(present, v, jnp.inf))
-    there = jnp.sum(present)
-    index = jnp.arange(n, dtype=there.dtype)
+    there = jnp.sum(present.astype(v.dtype))
+    rising = jnp.sort(jnp.where(present, v, jnp.inf))
+    index = jnp.arange(n)
     # Numbers relative to the median, so that a common offset does not cost digits.
-    s = jnp.where(index < there, v[order], 0)
-    s = jnp.where(index < there, s - s[there // 2], 0)
-    prefix = jnp.append(jnp.zeros(1, s.dtype), jnp.cumsum(s))
+    t = there.astype(index.dtype)
+    s = jnp.where(index < t, rising - rising[t // 2], 0)
+    # With S_j = s_0 + … + s_j, the costs Σ |s_i − median| of the groups s_0 … s_i and
+    # s_{i+1} … s_{t−1} add up to S_{t−1} + 2 S_i − g_i − g_{i+t}, where g_{2j} = 2 S_j − s_j and
+    # g_{2j+1} = 2 S_j: the medians of the groups are s_j with j = i // 2 and j = (i + t) // 2.
+    twice = 2 * _prefix_sums(s)
+    g = jnp.stack([twice - s, twice], axis=1).reshape(-1)
+    cost = twice - g[:n] - lax.dynamic_slice(g, (t,), (n,))
+    split = (index + 1 < t) & (jnp.append(s[1:], 0) > s)
+    last = jnp.argmin(jnp.where(split, cost, jnp.inf))  # 0 if all numbers are equal
+    return present & (v > rising[last] + 0 * twice[-1])
 
-    def cost(start, end):
-        """Return Σ |s_i − median| over the sorted numbers start … end − 1."""
-        middle = (start + end - 1) // 2
-        below = s[middle] * (middle - start).astype(s.dtype) - (prefix[middle] - prefix[start])
-        above = prefix[end] - prefix[middle] - s[middle] * (end - middle).astype(s.dtype)
-        return below + above
 
-    split = index + 1  # the size of the lower group
-    following = jnp.minimum(split, n - 1)
-    valid = (split < there) & (s[following] > s)
-    lower = cost(jnp.zeros_like(split), jnp.minimum(split, there))
-    upper = cost(jnp.minimum(split, there - 1), jnp.broadcast_to(there, split.shape))
-    last = jnp.argmin(jnp.where(valid, lower + upper, jnp.inf))
-    return present & jnp.any(valid) & (v > v[order][last])
+def _prefix_sums(s: Float[Array, "n"]) -> Float[Array, "n"]:
+    """Return `jnp.cumsum(s)` by products with a triangular matrix, which compile faster."""
+    size = math.isqrt(s.shape[0] - 1) + 1
+    triangle = (jnp.arange(size)[:, None] <= jnp.arange(size)[None]).astype(s.dtype)
+    blocks = jnp.pad(s, (0, size * size - s.shape[0])).reshape(size, size)
+    within = matmul(blocks, triangle)
+    total = within[:, -1]
+    before = matmul(total[None], triangle)[0] - total
+    return (within + before[:, None]).reshape(-1)[: s.shape[0]]
 
 
 # ---- Algorithm 1: which eigenvectors to keep ----------------------------------------------------
@@ -178,23 +186,24 @@ def _predictability(
     """
     number = min(_VOTERS, x.shape[0] - 1)
     near = nearest_neighbors(x, min(2 * number, x.shape[0] - 1), mask=present)
-    known, square = near.indices >= 0, near.squared_distances
-    voters = jnp.minimum(jnp.sum(known, axis=1, keepdims=True), number)
-    last = jnp.take_along_axis(square, jnp.maximum(voters - 1, 0), axis=1)
+    square = near.squared_distances
+    count = lambda a, axis: jnp.sum(a.astype(x.dtype), axis=axis)  # noqa: E731
+    there = count(near.indices >= 0, 1)[:, None]
+    voters = jnp.minimum(there, number)
+    rank = jnp.arange(square.shape[1], dtype=x.dtype)[None]
+    last = jnp.max(jnp.where(rank < voters, square, 0), axis=1, keepdims=True)
     slack = last * eps(x.dtype) ** (2 / 3)  # larger than rounding, smaller than real differences
-    nearer = known & (square < last - slack)
-    tied = known & ~nearer & (square <= last + slack)
-    nearer_number, tied_number = (jnp.sum(a, axis=1, keepdims=True) for a in (nearer, tied))
-    side = labels[near.indices]
-    certain, shared = (jnp.sum(side & a[:, :, None], axis=1) for a in (nearer, tied))
-    # certain + (voters − nearer_number) shared / tied_number > voters / 2, in integers
-    votes = certain * tied_number + (voters - nearer_number) * shared
-    predicted = 2 * votes > voters * tied_number
+    nearer = square < last - slack
+    tied = ~nearer & (square <= last + slack) & (rank < there)
+    nearer_number, tied_number = (count(a, 1)[:, None] for a in (nearer, tied))
+    # Those that tie have (voters − nearer_number) / tied_number votes each; in whole numbers:
+    votes = jnp.where(nearer, tied_number, jnp.where(tied, voters - nearer_number, 0))
+    ayes = jnp.sum(jnp.where(labels[near.indices], votes[:, :, None], 0), axis=1)
+    right = (2 * ayes > voters * tied_number) == labels
 
     def recall(side):
         side = side & present[:, None]
-        right = jnp.sum(side & (predicted == labels), axis=0)
-        return safe_divide(right.astype(x.dtype), jnp.sum(side, axis=0).astype(x.dtype))
+        return safe_divide(count(side & right, 0), count(side, 0))
 
     return 0.5 * (recall(labels) + recall(~labels))
 
@@ -230,18 +239,32 @@ def result(
     `values` is the criterion of every eigenvector. `each=None` stands for the squared correlations.
     If `each` is given, the squared correlations only order the features that score 0.
     """
-    x, vectors = spectrum.x, spectrum.vectors
-    correlations = Correlation().scores(x, vectors[:, selected], spectrum.present, False)
+    x, vectors, present = spectrum.x, spectrum.vectors, spectrum.present
+    number = jnp.sum(present.astype(x.dtype))
+    units = x * lax.rsqrt(number) if plan.standardize else unit_columns(x, present)
+    correlations = _squared_correlations(units, vectors[:, selected], present, number)
     if each is None:
         each = correlations
         scores = jnp.sum(each, axis=0)
     else:
         scores = _fill(jnp.max(each, axis=0), jnp.sum(correlations, axis=0))
     if plan.diverse:
-        scores = diverse(unit_columns(x, spectrum.present), scores)
+        scores = diverse(units, scores)
     pseudo = spectrum.halves.astype(jnp.int32) if plan.binary else vectors
     found = SSFSResult(scores, spectrum.values, vectors, pseudo, values, selected, each)
     return nan_unless(spectrum.known, found)
+
+
+def _squared_correlations(units: Float[Array, "n p"], v: Float[Array, "n k"], present, number):
+    """Return the squared correlations of vectors with features of mean 0 and length 1, `(k, p)`.
+
+    Means and lengths are matrix products, which compile faster than sums over few columns.
+    """
+    share = jnp.broadcast_to(present.astype(v.dtype) / number, (2, present.size))
+    centre = jnp.where(present[:, None], v - matmul(share, v)[:1], 0)
+    square = jnp.diagonal(matmul(centre.T, centre))[:, None]
+    product = jnp.square(matmul(centre.T, units))
+    return safe_divide(product, jnp.broadcast_to(square, product.shape))
 
 
 def _fill(scores: Float[Array, "p"], second: Float[Array, "p"]) -> Float[Array, "p"]:
