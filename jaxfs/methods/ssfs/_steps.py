@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jaxfs._numerics import eps, nan_unless, safe_divide, standard_columns, unit_columns
+from jaxfs._numerics import eps, matmul, nan_unless, safe_divide, standard_columns, unit_columns
 from jaxfs._types import Static
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.graphs._laplacian import sample_eigenvectors
