@@ -237,7 +237,22 @@ def fit_dirichlet_selector(
     >>> sorted(found.indices.tolist())
     [1, 4]
     """
-    return fit_in_steps(at_once, **locals())
+    return fit_in_steps(
+        at_once,
+        key,
+        x=x,
+        num_features=num_features,
+        objective=objective,
+        num_neighbors=num_neighbors,
+        num_steps=num_steps,
+        learning_rate=learning_rate,
+        optimizer=optimizer,
+        temperature=temperature,
+        num_restarts=num_restarts,
+        mask=mask,
+        num_candidates=num_candidates,
+        num_anchors=num_anchors,
+    )
 
 
 def fit_in_steps(steps: Steps, key, **arguments) -> DirichletResult:
