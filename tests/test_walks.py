@@ -24,7 +24,7 @@ LIMITS = {
     "gc_select": 8,
     "ssfs": 11,
     "fit_dirichlet_selector": 10,
-    "ManiFeSt.fit": 15,
+    "ManiFeSt.fit": 20,  # the score, the choice of its bandwidth, and ReliefF
     "jaxfs select": 22,
 }
 

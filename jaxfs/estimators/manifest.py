@@ -94,8 +94,8 @@ class ManiFeSt(ScoringSelector):
     >>> selector = ManiFeSt(n_features_to_select=5).fit(X / X.std(axis=0), y)
     >>> selector.transform(X).shape
     (569, 5)
-    >>> selector.factor_
-    1.0
+    >>> sorted(selector.factor_losses_)
+    [0.0625, 0.25, 1.0, 4.0]
     """
 
     percentile: float | None = None
