@@ -244,6 +244,7 @@ def smallest(values: Float[Array, "n"], k: int) -> tuple[Float[Array, "k"], Int[
     """
     if values.dtype == jnp.float32:
         found, indices = lax.top_k(0 - values, k)  # 0 − (−0) is 0: `top_k` distinguishes −0 and 0
+        indices = indices.astype(jnp.result_type(int))
         return 0 - found, jnp.where(jnp.isinf(found), -1, indices)
     n = values.shape[0]
     size = max(1, round(n**0.5))

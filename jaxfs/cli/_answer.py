@@ -17,8 +17,8 @@ from jaxfs.cli._request import Request, find_method, make_estimator, parameters,
 from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import FDR, METHODS, AutoSelector, Method
+from jaxfs.estimators._arrays import kind_of_target
 from jaxfs.estimators._significance import Significance
-from jaxfs.estimators.auto import kind_of_target
 from jaxfs.resample import Stability, subsample_masks
 
 #: Methods whose result depends on the units of the features. The other methods are independent of

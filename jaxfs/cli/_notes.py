@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 from jaxfs._checks import listed
 from jaxfs.cli.tables._columns import plural, quote
 from jaxfs.cli.tables._table import Table
-from jaxfs.estimators.auto import kind_of_target
+from jaxfs.estimators._arrays import kind_of_target
 
 #: Words in the names of columns that describe a sample instead of measuring it.
 _METADATA = frozenset({

@@ -193,6 +193,21 @@ class PaddedData:
         return found
 
 
+def kind_of_target(y: Any) -> str:
+    """Return what a target holds: "classes", "numbers", or "none" if there is none.
+
+    A numeric target holds numbers if it has fractions, or many distinct values.
+    """
+    if y is None:
+        return "none"
+    values = np.asarray(y)
+    if values.dtype.kind not in "iuf":
+        return "classes"
+    distinct = np.unique(values).size
+    many = distinct > max(20, values.size / 10) or 2 * distinct > values.size
+    return "numbers" if many or bool((values != np.round(values)).any()) else "classes"
+
+
 def padded_size(n: int) -> int:
     """Return the number of rows to which n samples are padded.
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import scale as standard_scale
 
 from jaxfs import _checks
 from jaxfs.estimators import _number, _progress, _validation
-from jaxfs.estimators._arrays import PaddedData
+from jaxfs.estimators._arrays import PaddedData, kind_of_target
 from jaxfs.estimators._base import Selector, estimator
 from jaxfs.estimators._number import default_number
 from jaxfs.estimators._validation import AccuracyCurve, Fold, accuracy_curve
@@ -226,21 +226,6 @@ def _compare(
             curves[name] = accuracy_curve(rank, x, y, folds, counts, model, step)
             seconds[name] = time.perf_counter() - start
     return curves, seconds
-
-
-def kind_of_target(y: Any) -> str:
-    """Return what a target holds: "classes", "numbers", or "none" if there is none.
-
-    A numeric target holds numbers if it has fractions, or many distinct values.
-    """
-    if y is None:
-        return "none"
-    values = np.asarray(y)
-    if values.dtype.kind not in "iuf":
-        return "classes"
-    distinct = np.unique(values).size
-    many = distinct > max(20, values.size / 10) or 2 * distinct > values.size
-    return "numbers" if many or bool((values != np.round(values)).any()) else "classes"
 
 
 def _compared(name: str, curve: AccuracyCurve, d: int, seconds: float) -> ComparedMethod:

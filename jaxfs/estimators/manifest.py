@@ -1,7 +1,6 @@
 """Estimator for ManiFeSt."""
 
 import functools
-import numbers
 import warnings
 from typing import Any, ClassVar
 
@@ -14,7 +13,7 @@ from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.estimators._significance import CoreScore
-from jaxfs.kernels._rbf import Bandwidth, Median, Percentile
+from jaxfs.kernels._rbf import Bandwidth, Percentile
 from jaxfs.methods.manifest import (
     manifest_bandwidth,
     manifest_cost,
@@ -169,7 +168,7 @@ class ManiFeSt(ScoringSelector):
         percentile = 50.0 if self.percentile is None else self.percentile
         self.factor_ = 1.0 if self.factor is None else self.factor
         if self._chooses_factor():
-            key = random_key(self._seed())
+            key = random_key(0 if self.random_state is None else self.random_state)
             found = data.call(functools.partial(manifest_bandwidth, key), combine=self.combine)
             self._note_choice(np.asarray(found.factors), np.asarray(found.losses))
         sample = _SAMPLE if self.solver_ == "lowrank" else None
@@ -210,21 +209,21 @@ class ManiFeSt(ScoringSelector):
                 ' too slow for many relabelings. Use a number of features, "one_se", or'
                 ' solver="exact"'
             )
-        # A p-value is valid only if every relabeling chooses its bandwidth as the labels do.
-        bandwidth = None if self._chooses_factor() else self._chosen_bandwidth(data)
-        options = self._score_options(data, bandwidth) | {"combine": self.combine}
-        options |= {"num_classes": data.num_classes, "seed": self._seed()}
+        if self.combine is not None or self._chooses_factor():
+            raise ValueError(
+                'n_features_to_select="fdr" needs one score for all relabelings: pass combine=None,'
+                " and a factor, percentile or bandwidth"
+            )
+        options = self._score_options(data, self._chosen_bandwidth(data))
+        if data.num_classes > 2:
+            options["num_classes"] = data.num_classes
+            return CoreScore(manifest_multiclass_score, tuple(sorted(options.items())))
         return CoreScore(_score_of_labels, tuple(sorted(options.items())))
 
     def _chooses_factor(self) -> bool:
         return isinstance(self.bandwidth, str) and self.percentile is None and self.factor is None
 
-    def _seed(self) -> int:
-        """Return the seed of the folds that choose the bandwidth."""
-        known = isinstance(self.random_state, numbers.Integral)
-        return int(self.random_state) if known else 0
-
-    def _score_options(self, data: PaddedData, bandwidth: Bandwidth | None) -> dict[str, Any]:
+    def _score_options(self, data: PaddedData, bandwidth: Bandwidth) -> dict[str, Any]:
         low, several = self.solver_ == "lowrank", data.num_classes > 2
         options: dict[str, Any] = {"bandwidth": bandwidth}
         if not several:
@@ -261,26 +260,7 @@ class ManiFeSt(ScoringSelector):
         return super()._advice(data)
 
 
-def _score_of_labels(
-    x: Any,
-    y: Any,
-    *,
-    weights: Any,
-    num_classes: int,
-    bandwidth: Bandwidth | None,
-    combine: str | None,
-    seed: int,
-    **options: Any,
-) -> Any:
-    """Return the scores of `ManiFeSt` for any labels, the choice of the bandwidth included."""
-    data: dict[str, Any] = {"num_classes": num_classes, "weights": weights}
-    if bandwidth is None:
-        found = manifest_bandwidth(random_key(seed), x, y, combine=combine, **data)
-        bandwidth = Median(jnp.where(jnp.isnan(found.factor), 1, found.factor))
-    if num_classes > 2:
-        scores = manifest_multiclass_score(x, y, bandwidth=bandwidth, **data, **options)
-    else:
-        first = jnp.where(y == 0, weights, 0)
-        samples = {"weights1": first, "weights2": weights - first, "bandwidth": bandwidth}
-        scores = manifest_score(x, x, **samples, **options)
-    return scores if combine is None else combined_score(scores, x, y, combine=combine, **data)
+def _score_of_labels(x: Any, y: Any, *, weights: Any, **options: Any) -> Any:
+    """Return the score of two classes given by labels 0 and 1."""
+    first = jnp.where(y == 0, weights, 0)
+    return manifest_score(x, x, weights1=first, weights2=weights - first, **options)

@@ -80,17 +80,20 @@ def test_fdr_of_any_score_finds_the_relevant_features(selector, toy):
 
 def test_fdr_of_manifest_and_of_numbers(toy):
     x, y = toy
-    found = ManiFeSt(n_features_to_select=FDR(0.2, n_permutations=99)).fit(x[:, :8], y)
+    alone = {"combine": None, "factor": 1.0}
+    found = ManiFeSt(n_features_to_select=FDR(0.2, n_permutations=99), **alone).fit(x[:, :8], y)
     assert found.p_values_.shape == (8,)
     assert found.support_[:4].sum() >= 2
     number = RReliefF(n_features_to_select=FDR(n_permutations=199)).fit(x, x[:, 2])
     assert number.support_[2]
-    several = ManiFeSt(n_features_to_select=FDR(0.5, n_permutations=19))
+    several = ManiFeSt(n_features_to_select=FDR(0.5, n_permutations=19), **alone)
     shifted = x[:, :6] + 3.0 * (np.arange(60) % 3)[:, None] * (np.arange(6) < 2)
     assert several.fit(shifted, np.arange(60) % 3).p_values_.min() == pytest.approx(1 / 20)
     low = ManiFeSt(solver="lowrank", lowrank_rank=3, n_features_to_select="fdr", random_state=0)
     with pytest.raises(ValueError, match="needs the exact solver"):
         low.fit(x[:, :8], y)
+    with pytest.raises(ValueError, match="pass combine=None, and a factor"):
+        ManiFeSt(n_features_to_select="fdr").fit(x[:, :8], y)
 
 
 def test_default_permutations_let_one_feature_be_significant(noise):
