@@ -36,7 +36,7 @@ from jaxfs.methods.manifest._score import class_samples
 FACTORS = (4.0, 1.0, 0.25, 0.0625)
 #: Numbers of best features on which the classifier is trained; the losses are averaged.
 NUM_FEATURES = (2, 5, 10, 20, 40)
-#: Ridge of the classifier. Its kernel has ones on the diagonal. A ridge of 0.1 chose worse factors.
+#: Ridge of the classifier, in units of the diagonal of its kernel, which is 1.
 RIDGE = 1.0
 #: Maximum number of samples in use: the classifiers cost their cube. With more, a random part of
 #: every class is used. The choice is then easy.
