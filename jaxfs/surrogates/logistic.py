@@ -142,11 +142,9 @@ def _model(z: Float[Array, "n r"], y: Float[Array, "n"], c, w) -> _FullFit:
         return value, value, penalty * theta + matmul(zb.T, pull), curvature
 
     def root(curvature):
-        weighted = zb * curvature
-        trace = r + jnp.sum(weighted * zb)
+        h = matmul((zb * curvature).T, zb) + jnp.diag(penalty[:, 0])
         # The intercept is not penalised, and has no curvature if all p are 0 or 1.
-        diagonal = jnp.where(penalty[:, 0] == 0, eps(z.dtype) * trace, 1)
-        return cholesky(matmul(weighted.T, zb) + jnp.diag(diagonal))
+        return cholesky(h.at[-1, -1].add(eps(z.dtype) * jnp.trace(h)))
 
     def solve(curvature, right):
         return cho_solve(root(curvature), right)
