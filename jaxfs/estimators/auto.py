@@ -31,6 +31,9 @@ __all__ = ["AutoSelector", "ComparedMethod"]
 
 #: Number of folds for `cv="auto"`, unless a class has fewer samples.
 _FOLDS = 5
+#: Maximum number of features for which ManiFeSt is exact: the folds fit it ten times, and ten exact
+#: fits of 2000 features take more than a minute.
+_MOST_EXACT = 1000
 #: Number of random selections whose mean accuracy is the baseline of a fold.
 _RANDOM_DRAWS = 5
 #: Stability below which agreement between folds is called poor (Nogueira et al. 2018, section 5).
@@ -64,7 +67,8 @@ class AutoSelector(Selector):
     **Parameters** in addition to those of `Selector`:
 
     - `estimators`: a list of pairs `(name, estimator)` to compare. The default depends on the
-      target. For classes: ANOVA, ReliefF, ManiFeSt, the combination of the last two, GC and mRMR.
+      target. For classes: ANOVA, ReliefF, ManiFeSt (low-rank for more than 1000 features), the
+      combination of the last two, GC and mRMR.
       For numbers: F statistic, RReliefF and mRMR. Without a target: variance, Laplacian score,
       MCFS and SSFS.
     - `target`: `"classes"` or `"numbers"`. `"auto"` takes a numeric target for numbers if it has
@@ -122,7 +126,7 @@ class AutoSelector(Selector):
     def _target_kind(self) -> str:
         return vars(self).get("_kind", "any")
 
-    def _members(self, kind: str) -> list[tuple[str, Any]]:
+    def _members(self, kind: str, d: int) -> list[tuple[str, Any]]:
         if self.estimators is not None:
             return self.estimators
         if kind == "numbers":
@@ -139,11 +143,14 @@ class AutoSelector(Selector):
                 ("mcfs", MCFS()),
                 ("ssfs", SSFS()),
             ]
+        solver = "lowrank" if d > _MOST_EXACT else "auto"
+        manifest, relieff = ManiFeSt(solver=solver, random_state=self.random_state), ReliefF()
+        both = [("manifest", manifest), ("relieff", relieff)]
         return [
             ("anova", FilterSelector()),
-            ("relieff", ReliefF()),
-            ("manifest", ManiFeSt()),
-            ("combined", CombinedSelector()),
+            ("relieff", relieff),
+            ("manifest", manifest),
+            ("combined", CombinedSelector(estimators=both)),
             ("gc", GaussianCompromise()),
             ("mrmr", MRMR()),
         ]
@@ -158,7 +165,7 @@ class AutoSelector(Selector):
         folds = self._folds(y, classes, seed)
         wanted = self._wanted(d) or (default_number(d) if kind == "none" else None)
         counts = _validation.feature_counts(d) if wanted is None else np.array([wanted])
-        members = dict(self._members(kind))
+        members = dict(self._members(kind, d))
         with _progress.bar("methods", (len(members) + 2) * len(folds), show=self.verbose) as done:
             curves, seconds = _compare(members, x, y, folds, counts, model, done)
             best = max(curves, key=lambda name: float(curves[name].mean().max()))
