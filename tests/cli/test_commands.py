@@ -257,7 +257,7 @@ AUTO = {
 
 
 def test_without_a_method_several_are_compared(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(AutoSelector, "_members", lambda self, kind: AUTO[kind])
+    monkeypatch.setattr(AutoSelector, "_members", lambda self, kind, d: AUTO[kind])
     content = json.loads(run("select", table, "-t", "kind", "--json").stdout)
     names = [row["name"] for row in content["comparison"]]
     assert sorted(names[:2]) == ["anova", "gini"]

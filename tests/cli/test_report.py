@@ -256,7 +256,7 @@ def automatic(tmp_path_factory):
     two = np.array(list("uv"), dtype=object)[np.arange(40) % 2]
     methods = [("anova", FilterSelector()), ("gini", FilterSelector(criterion="gini"))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AutoSelector, "_members", lambda self, kind: methods)
+        patch.setattr(AutoSelector, "_members", lambda self, kind, d: methods)
         table, answer = answered(two, "auto", "auto", d=20, weak=8)
     path = tmp_path_factory.mktemp("report") / "auto.html"
     _report.write_report(path, table, answer, Request("auto"), "t.csv", "jaxfs select")
