@@ -28,7 +28,8 @@ from benchmarks import timing
 
 SHAPE = (200, 5000)
 INFORMATIVE = 10
-#: Largest processor time of a method, in seconds.
+#: Largest processor time of a method, in seconds. The largest time of "auto", which runs on all
+#: cores, is one of the clock.
 SECONDS = {"manifest": 8.0, "relieff": 5.0, "gc": 5.0, "auto": 60.0}
 RATIO = 1.3
 REPEATS = 5
@@ -74,8 +75,12 @@ def selections(folder: Path) -> None:
             text, wall, used = timed(command, environment)
             found = {item["column"] for item in json.loads(text)["selected"]}
             right = len(found & set(range(1, INFORMATIVE + 1)))  # columns count from 1
-            shown = timing.verdict(used, seconds) if cache == "cold" else f"{used:5.2f}"
-            print(f"  {method:8}, {cache} cache: {shown} s of processor, {wall:.1f} s,")
+            print(
+                f"  {method:8}, {cache} cache: {used:.1f} s of processor, {wall:.1f} s by the clock,"
+            )
+            if cache == "cold":
+                judged = wall if method == "auto" else used
+                print(f"    judged: {timing.verdict(judged, seconds)}")
             print(f"    {right} of the {INFORMATIVE} informative features among {len(found)}")
 
 
