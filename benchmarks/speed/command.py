@@ -75,9 +75,7 @@ def selections(folder: Path) -> None:
             text, wall, used = timed(command, environment)
             found = {item["column"] for item in json.loads(text)["selected"]}
             right = len(found & set(range(1, INFORMATIVE + 1)))  # columns count from 1
-            print(
-                f"  {method:8}, {cache} cache: {used:.1f} s of processor, {wall:.1f} s by the clock,"
-            )
+            print(f"  {method:8}, {cache} cache: {used:.1f} s of processor, {wall:.1f} s,")
             if cache == "cold":
                 judged = wall if method == "auto" else used
                 print(f"    judged: {timing.verdict(judged, seconds)}")
