@@ -211,7 +211,7 @@ def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Arr
     number = jnp.sum(present.astype(a.dtype))
     share, centre = 1 / number, jnp.where(there, a, 0)
     for _ in range(2):  # the second pass removes the rounding error of a large mean
-        centre = jnp.where(there, centre - (share * jnp.sum(centre, axis=0))[None], 0)
+        centre = jnp.where(there, centre - jnp.sum(share * centre, axis=0)[None], 0)
     largest = jnp.maximum(jnp.max(centre, axis=0), -jnp.min(centre, axis=0))
     centre = centre / jnp.where(largest == 0, 1, largest)[None]
     total, square = jnp.sum(centre, axis=0), jnp.sum(jnp.square(centre), axis=0)
