@@ -16,7 +16,7 @@ METHODS = {
     "ANOVA, by its distribution": FilterSelector(n_features_to_select=FDR()),
     "ANOVA, by permutation": FilterSelector(n_features_to_select=FDR(n_permutations=1999)),
     "ReliefF": ReliefF(n_features_to_select=FDR()),
-    "ManiFeSt": ManiFeSt(n_features_to_select=FDR(n_permutations=199)),
+    "ManiFeSt": ManiFeSt(factor=1.0, combine=None, n_features_to_select=FDR(n_permutations=199)),
 }
 
 

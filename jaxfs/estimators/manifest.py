@@ -45,7 +45,8 @@ class ManiFeSt(ScoringSelector):
     ManiFeSt finds features that are informative *together*: a feature that is uninformative alone
     may rank first. It compares features with each other, so use common units or standardise them.
     By default the bandwidth of its kernels is chosen by cross-validation, and ReliefF is added to
-    its score. Use `combine=None` for the score of the paper.
+    its score. Use `combine=None` for the score of the paper. The number of features `"fdr"` needs
+    `combine=None` and a given bandwidth, because all relabelings must have the same score.
 
     **Parameters** in addition to those of `Selector`:
 
