@@ -57,7 +57,7 @@ class Table:
     `positions`: positions of the features among the columns of the file, from 1, if there is a
     file. `gaps (n, d)`: true where a missing value was filled in; `None` if no value was.
     `rows_name`: name of the column that named the rows; empty if it had none. `labels`: columns
-    that are neither features nor the target, such as patients, by the name asked for.
+    that are neither features nor the target, such as patients, by the requested name.
     """
 
     names: list[str]
@@ -221,7 +221,7 @@ def _distinct_names(columns: Columns) -> list[str]:
 def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[int]:
     """Return the positions of the columns called `wanted`.
 
-    `wanted` is a name in the file, else a distinct name, else a position.
+    `wanted` is looked up as a name in the file, then as a distinct name, then as a position.
     """
     wanted = wanted.strip()
     for called in (columns.names, names):
@@ -231,8 +231,8 @@ def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[in
         position = int(wanted)
         if not 1 <= abs(position) <= len(names):
             raise TableError(
-                f"{what} must be a column: a name, or a position from 1 to {len(names)} or from "
-                f"-1 (the last) back; got {position}"
+                f"{what} must be the name of a column, or a position from 1 to {len(names)} or "
+                f"from -1 (the last) to -{len(names)}; got {position}"
             )
         return [position - 1 if position > 0 else len(names) + position]
     known = names[columns.num_candidates :] + names[: columns.num_candidates]
@@ -240,7 +240,7 @@ def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[in
     rows = columns.rows or columns.arrays[0].tolist()
     hint = suggest(wanted, known) or suggest(wanted.removesuffix("s"), known)
     if wanted in rows:
-        hint = "; a row has this name: if the rows are features, --transpose"
+        hint = "; a row has this name: if the rows are features, use --transpose"
     raise TableError(f"{what}: no column is called {quote(wanted)}; there are {shown}{hint}")
 
 
