@@ -91,7 +91,8 @@ def _transposed(table: Table) -> list[str]:
     if table.rows is None or n < 4 * d or stem not in _SAMPLES or often < 0.9 * d:
         return []
     examples = f"the columns are called {listed(map(quote, table.names), 2)}"
-    return [f"rows may be features and columns samples ({examples}): if so, use --transpose"]
+    what = f"the rows may be features and the columns samples ({examples})"
+    return [f"{what}: if so, use --transpose"]
 
 
 def _metadata(table: Table, classes: np.ndarray | None, distinct: np.ndarray) -> list[str]:
