@@ -144,7 +144,7 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold; infinities and other objects become strings."""
+    """Return a value that JSON can hold; infinities, NaN and other objects become strings."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -98,16 +98,15 @@ def read_table(
 
     **Arguments**
 
-    - `target`, `drop`, `labels`: columns by name or, if no column has that name, by position: 1 is
-      the first, −1 the last. `labels` are neither features nor the target.
+    - `target`, `drop`, `labels`, `categorical`: columns by name or, if no column has that name, by
+      position: 1 is the first, −1 the last. `labels` are neither features nor the target.
+      One column of 0 and 1 for each value replaces a `categorical` column of codes or words.
     - `impute`: `"median"` replaces the missing values of a feature by its median. `"drop"` removes
       the rows in which a feature or the target is missing. With `None`, missing values raise
       `TableError`.
     - `header`, `delimiter`, `decimal`: see `_text.read_text`.
     - `max_gb`: limit on the decompressed size of a file, in gigabytes.
     - `transpose`: whether the rows of the file are features and its columns are samples.
-    - `categorical`: columns of codes or words, each replaced by one column of 0 and 1 for each of
-      its values.
 
     **Returns** a `Table`, or raises `TableError`, a `ValueError` of one line.
 
