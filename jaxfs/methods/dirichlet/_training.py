@@ -94,7 +94,7 @@ class Batch(NamedTuple):
 
 
 def draw(key, present: Bool[Array, "n"], size: int, dtype) -> tuple[Array, Array]:
-    """Draw `size` samples without replacement, present ones first; return which are present."""
+    """Draw at most `size` samples, preferably present ones; return them and which are present."""
     if size >= present.size:
         chosen = jnp.arange(present.size, dtype=jnp.int32)
     else:
