@@ -28,7 +28,7 @@ _CONSTANTS = {"true": True, "false": False, "none": None}
 class Request(NamedTuple):
     """A method with its options, and the number of features to select.
 
-    `permutations`: number of permutations for p-values, if they are asked for. `groups`, `strata`:
+    `permutations`: number of permutations for p-values, if requested. `groups`, `strata`:
     columns of the table.
     """
 
