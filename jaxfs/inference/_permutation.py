@@ -28,7 +28,7 @@ class PermutationTest(NamedTuple):
     - `p_values (d,)`: p-value of each feature, never 0.
     - `fwer_p_values (d,)`: p-values adjusted for the family-wise error rate.
     - `q_values (d,)`: p-values adjusted for the false discovery rate.
-    - `num_permutations`: B, the number of relabelings used. It differs from the number asked for
+    - `num_permutations`: B, the number of relabelings used. It differs from the requested number
       if all relabelings were enumerated, or if a sequential test stopped early.
     """
 

@@ -75,8 +75,8 @@ def _by_lot(key, n: int) -> Int[Array, "n"]:
 
     Two or three sorts of numbers that carry the index in their last bits are faster on CPU than one
     sort of pairs. A sort with b random bits differs from a uniform permutation by at most
-    δ = n² / 2^(b + 1), the probability of a tie, and r of them by 2^(r − 1) δ^r, no more than one
-    sort of 32 bits does.
+    δ = n² / 2^(b + 1), the probability of a tie. The bound for r such sorts, 2^(r − 1) δ^r, is no
+    larger than that of one sort with 32 bits.
     """
     rounds = 2 if n <= 256 else 3 if n <= 512 else 0
     if not rounds:
