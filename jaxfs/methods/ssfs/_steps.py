@@ -204,9 +204,9 @@ def _predictability(
 ) -> Float[Array, "d"]:
     """Return the balanced accuracy with which the nearest neighbours of a sample predict its label.
 
-    Neighbours at the same distance as the last voter share its vote. At most twice as many
-    neighbours as voters are considered. If all samples are in one group, the recall of the empty
-    group counts as 0, so that the balanced accuracy is at most ½.
+    Neighbours at the same distance as the last voter share the remaining votes. At most twice as
+    many neighbours as voters are considered. If all samples are in one group, the recall of the
+    empty group counts as 0, so that the balanced accuracy is at most ½.
     """
     number = min(_VOTERS, x.shape[0] - 1)
     near = nearest_neighbors(x, min(2 * number, x.shape[0] - 1), mask=present)
