@@ -33,7 +33,7 @@ _CLASSES = 20
 #: Fraction of every class in a resample.
 _FRACTION = 0.8
 
-#: A feature in the errors of estimators, which know no names here.
+#: A feature in an error of an estimator, which receives no names here.
 _COLUMN = re.compile(r"\bcolumn (\d+)\b")
 
 #: The target, the number of rows of each class, and notes.
@@ -49,7 +49,7 @@ class Answer:
     warnings for the user. `classes`: number of rows of each class. `stability`: stability of the
     selection over resamples or, for the method auto, over the folds (`in_folds`), or `None`.
     `fitted`: the fitted estimator. `tested`: p-values and q-values, or `None`. `reason`: how the
-    number of features came about.
+    number of features was chosen.
     """
 
     method: Method
@@ -91,7 +91,7 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
         notes.append(f"constant features were selected: {names}; --drop them")
     stability, in_folds, parts = None, False, f"none of {num_resamples} resamples"
     if num_resamples:
-        inner = getattr(estimator, "estimator_", estimator)  # of the method auto, the winner
+        inner = getattr(estimator, "estimator_", estimator)  # for the method auto, the winner
         again = clone(inner).set_params(n_features_to_select=len(order), verbose=False)
         stability = _stability(again, table, request, y, num_resamples)
     elif isinstance(estimator, AutoSelector):
@@ -147,8 +147,8 @@ def _tested(
 def target_values(table: Table, targets: str, name: str) -> Labels:
     """Return the target for the method `name`, the number of rows of each class, and notes.
 
-    `targets` is "classes", "numbers", "none", or "any", which depends on the target. Classes become
-    codes 0, 1, ….
+    `targets` is "classes", "numbers" or "none"; "any" or "auto" decide by the target. Classes
+    become codes 0, 1, ….
     """
     targets = kind_of_target(table.target) if targets in ("any", "auto") else targets
     target, column = table.target, quote(table.target_name)
@@ -177,7 +177,7 @@ def _check_auto(classes: Mapping[str, int], unsupervised: bool) -> list[str]:
         if count < 2:
             needs = f"auto needs at least two rows of every class, and {quote(name)} has one"
             raise Refusal(f"{needs}: leave it out, merge classes, or choose a --method")
-    what = "without --target, the selected features represent the other features, and no target"
+    what = "without --target, the selected features represent the other features, not a target"
     return [what] if unsupervised else []
 
 
@@ -245,7 +245,7 @@ def standardize_columns(values: np.ndarray) -> np.ndarray:
 def _stability(
     estimator: Any, table: Table, request: Request, y: np.ndarray | None, number: int
 ) -> Stability:
-    """Return how stable a selection is over random parts of the rows, drawn from every class."""
+    """Return the stability of a selection over random subsets of the rows, stratified by class."""
     groups = None if y is None or y.dtype.kind == "f" else y
     key, n = jax.random.key(request.seed), len(table.values)
     masks = np.asarray(subsample_masks(key, number, n, fraction=_FRACTION, groups=groups))

@@ -12,13 +12,12 @@ import typer
 
 from jaxfs.cli import _options
 from jaxfs.cli._options import EPILOG, command_line, reports_errors, use_cache
+from jaxfs.cli.tables._allowance import GIGABYTES
 from jaxfs.cli.tables._columns import Refusal, printable
 from jaxfs.cli.tables._table import Table, read_table
 
 #: Number of features that each method of `compare` selects by default.
 _COMPARED = 10
-#: Default of --max-gb.
-_MAX_GB = 2.0
 
 # Commands import the modules that need scikit-learn when they run, to keep `jaxfs --help` fast.
 
@@ -69,7 +68,7 @@ def select(
     header: _options.Header = "auto",
     delimiter: _options.Delimiter = "auto",
     decimal: _options.Decimal = "auto",
-    max_gb: _options.MaxGB = _MAX_GB,
+    max_gb: _options.MaxGB = GIGABYTES,
     standardize: _options.Standardize = False,
     seed: _options.Seed = 0,
     resamples: _options.Resamples = None,
@@ -110,7 +109,7 @@ def select(
     data = _read(context)
     _print_notes(data.notes, quiet)
     use_cache()
-    measured = report is not None and request.method != "auto"  # auto measures it by its folds
+    measured = report is not None and request.method != "auto"  # auto uses its folds
     number = resamples if resamples is not None else 10 if measured else 0
     answer = _answer.choose(data, request, number)
     _print_notes(answer.notes, quiet)
@@ -151,7 +150,7 @@ def compare(
     header: _options.Header = "auto",
     delimiter: _options.Delimiter = "auto",
     decimal: _options.Decimal = "auto",
-    max_gb: _options.MaxGB = _MAX_GB,
+    max_gb: _options.MaxGB = GIGABYTES,
     standardize: _options.Standardize = False,
     seed: _options.Seed = 0,
     dtype: _options.Dtype = "auto",
@@ -201,7 +200,7 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="Show the details of one method.")] = None,
     json: _options.Json = False,
 ) -> None:
-    """List the methods with their purposes, the targets that they need and their options."""
+    """List the methods with their purposes and targets; NAME shows the options of one method."""
     from jaxfs.cli import _output
     from jaxfs.cli._request import find_method
     from jaxfs.estimators import METHODS

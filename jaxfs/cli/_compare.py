@@ -179,7 +179,7 @@ def _measure(
     The AUC is NaN if a class has no test row.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # models that do not converge affect all methods
+        warnings.simplefilter("ignore")  # a model that does not converge affects all methods alike
         model.fit(values[train], y[train])
         first = float(model.score(values[test], y[test]))
         if not classes:
@@ -195,7 +195,7 @@ def _measure(
 def _baselines(
     measure: Callable[..., Any], table: Table, folds: list[Fold], rows: list[Any], seed: int
 ) -> list[ComparisonRow]:
-    """Return the rows of two baselines: all features, and as many random ones as methods select."""
+    """Return two baselines: all features, and as many random ones as methods select on average."""
     d = table.values.shape[1]
     k = min(d, max(1, round(sum(row.features for row in rows) / len(rows))))
     rng = np.random.default_rng(seed)
@@ -231,10 +231,10 @@ def _row(
 
 
 def _verdict(rows: list[Any], measure: str, common: float | None) -> str:
-    """Return what the comparison shows, by differences in the same folds.
+    """Return the result of the comparison in words, from differences in the same folds.
 
-    A difference within two standard errors over the folds is none. `common`: share of the largest
-    class.
+    A difference of at most two standard errors over the folds counts as none. `common`: share of
+    the largest class.
     """
     methods, everything, random = rows[:-2], rows[-2], rows[-1]
     best = max(methods, key=lambda row: row.mean)
@@ -251,7 +251,7 @@ def _verdict(rows: list[Any], measure: str, common: float | None) -> str:
     against = {1: "better than", 0: "as good as", -1: "worse than"}[ahead(everything)]
     second = f"{best.features:g} features are {against} all {everything.features:g}"
     if common is not None and best.mean <= common:
-        return f"{first}. Always naming the largest class has {common:.3f}: no method helps."
+        return f"{first}. Always predicting the largest class gives {common:.3f}: no method helps."
     if ahead(random) < 1:
         return f"{first}. {second}, but not clearly better than random features."
     return f"{first}. {second}, and better than random features."

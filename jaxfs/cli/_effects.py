@@ -22,9 +22,10 @@ class Effects:
     """The relation of each selected feature to the target.
 
     `measure`, `sizes (k,)`: the effect size. It is Cohen's d for two classes, η² (the share of the
-    variance between classes) for several, and the correlation for numbers. `directions`: where or
-    how the feature is larger. `test`, `p_values (k,)`, `q_values (k,)`: the test of each feature,
-    with q-values (Benjamini–Hochberg) over all features of the table.
+    variance between classes) for several, and the correlation for numbers. `directions`: the
+    class in which the feature is highest, or whether it rises or falls with the target. `test`,
+    `p_values (k,)`, `q_values (k,)`: the test of each feature, with q-values (Benjamini–Hochberg)
+    over all features of the table.
     """
 
     measure: str
@@ -36,7 +37,7 @@ class Effects:
 
 
 def significance(found: Effects, d: int) -> str:
-    """Return in a sentence how many selected features differ by themselves, at an FDR of 5%."""
+    """Return a sentence: how many selected features are related to the target, at an FDR of 5%."""
     count, k = int((found.q_values <= _FDR).sum()), len(found.q_values)
     alone = f"Alone, {count:,} of the {k:,} selected features are related to the target"
     return f"{alone} ({found.test}, q ≤ {_FDR} over all {d:,} features)."

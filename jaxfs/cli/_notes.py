@@ -1,4 +1,4 @@
-"""Look at a table before it is used. Each finding is a note that says what to do.
+"""Checks of a table before it is used. Each finding is a note that says what to do.
 
 A note does not change the result. Each rule names the chance of a false alarm, or the harm that it
 is meant to prevent.
@@ -35,15 +35,15 @@ _SAMPLES = frozenset({
 })  # fmt: skip
 #: A name split into words: `batchId`, `site_2` and `Age (years)`.
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-#: Most distinct values of a column that may be a code, such as a batch.
+#: Maximum number of distinct values of a column that may be a code, such as a batch.
 _FEW = 10
-#: Share of the largest possible variance of ranks between classes that nearly determines the class.
+#: Share of the largest possible variance of ranks between classes from which a column is noted.
 _DETERMINED = 0.95
 #: Largest expected number of features that separate the classes by chance.
 _CHANCE = 0.01
-#: Most features in one note on metadata; if more match, they are the measurements.
+#: Maximum number of features in a note on metadata; if more match, they are measurements.
 _MOST = 10
-#: Number of cells that are looked at together.
+#: Number of cells in a block.
 _BLOCK = 2**22
 #: Ratio of the largest to the median positive value of a column, in skewed data. It is below 10 for
 #: normal and uniform data, and 20 or more for most columns of counts of genes or words.
@@ -91,7 +91,8 @@ def _transposed(table: Table) -> list[str]:
     if table.rows is None or n < 4 * d or stem not in _SAMPLES or often < 0.9 * d:
         return []
     examples = f"the columns are called {listed(map(quote, table.names), 2)}"
-    return [f"the rows may be features and the columns samples ({examples}): if so, --transpose"]
+    what = f"the rows may be features and the columns samples ({examples})"
+    return [f"{what}: if so, use --transpose"]
 
 
 def _metadata(table: Table, classes: np.ndarray | None, distinct: np.ndarray) -> list[str]:
@@ -156,14 +157,14 @@ def _lonely_classes(table: Table, classes: np.ndarray | None) -> list[str]:
     if not lonely:
         return []
     which = f"classes of one row in {quote(table.target_name)}: {listed(lonely)}"
-    return [f"{which}; no accuracy can be measured for them: leave out or merge these rows"]
+    return [f"{which}; no accuracy can be measured for them: leave them out or merge classes"]
 
 
 def _repeated_rows(table: Table, distinct: np.ndarray) -> list[str]:
     """Equal rows in training and test parts make accuracies too high.
 
-    Few columns of few values repeat by chance. If the columns were independent, n rows of m
-    possible combinations have repeats by chance if n² ≥ m (the birthday problem).
+    Rows with few columns of few values repeat by chance: among n rows of independent columns with m
+    possible combinations, repeats are likely if n² ≥ m (the birthday problem).
     """
     n = len(table.values)
     if np.log(distinct).sum() < 2 * math.log(n):

@@ -133,7 +133,8 @@ def _user_error(error: Exception) -> str | None:
 def command_line(context: typer.Context) -> str:
     """Return the command that repeats a run.
 
-    It has the options that the user gave and, in any case, the method, `-k` and the seed.
+    It has the method, `-k`, the seed and the options that the user gave, but no output options
+    except `--report`.
     """
     parts = ["jaxfs", str(context.info_name)]
     for parameter in context.command.params:

@@ -79,7 +79,7 @@ def print_selection(table: Table, answer: Answer) -> None:
 
 
 def print_verdict(table: Table, answer: Answer) -> None:
-    """Print the comparison of the method auto, and what to believe."""
+    """Print the comparison of the method auto, its verdict, and the significant features."""
     if not isinstance(answer.fitted, AutoSelector):
         return
     rows = []
@@ -144,7 +144,7 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold; infinities and other objects become strings."""
+    """Return a value that JSON can hold; infinities, NaN and other objects become strings."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -281,8 +281,9 @@ def write_atomically(*, force: bool) -> Iterator[Callable[[Path], Path]]:
 def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool = False) -> None:
     """Write the row names, the selected features (best first) and the target to a table.
 
-    The format is that of the suffix. In text files, numbers are written without rounding. Text that
-    a spreadsheet would run as a formula gets an apostrophe in front, unless `raw` is true.
+    The suffix of the path gives the format. In text files, numbers are written without rounding.
+    Text that a spreadsheet would run as a formula gets an apostrophe in front, unless `raw` is
+    true.
     """
     if path.suffix.lower() == ".parquet":
         _write_parquet(path, table, order)
@@ -305,7 +306,7 @@ def _write_parquet(path: Path, table: Table, order: Iterable[int]) -> None:
     import polars as pl
 
     columns: dict[str, Any] = {}
-    if table.rows is not None:  # readers, pandas included, know this name of a nameless index
+    if table.rows is not None:  # pandas and jaxfs read this name as an unnamed index
         columns[table.rows_name or "__index_level_0__"] = table.rows
     columns |= {table.names[j]: table.values[:, j] for j in order}
     if table.target is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxfs import evaluate, plot
 from jaxfs.cli._answer import Answer, standardize_columns
-from jaxfs.cli._effects import Effects, labels
+from jaxfs.cli._effects import labels
 from jaxfs.cli.tables._columns import printable
 from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import AutoSelector
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HEAT, _PANELS = 30, 12
 #: Number of standard deviations at which the colours of the heat map end.
 _CLIP = 3.0
-#: Most classes with a picture for each feature.
+#: Maximum number of classes for which features are drawn by class.
 _CLASSES = 12
 #: Size in bytes above which a drawing is stored as PNG: browsers draw 10 000 lines slowly.
 LARGEST_SVG = 400_000
@@ -62,9 +62,7 @@ def _image(figure: "Figure", form: str) -> bytes:
     return stored.getvalue()
 
 
-def pictures(
-    table: Table, answer: Answer, found: Effects | None, auto: AutoSelector | None
-) -> dict[str, list[Picture]]:
+def pictures(table: Table, answer: Answer, auto: AutoSelector | None) -> dict[str, list[Picture]]:
     """Return the pictures of each section of the report."""
     y, classes = labels(table, answer)
     shown = answer.order[:_HEAT]
@@ -130,7 +128,7 @@ def _curves(auto: AutoSelector) -> list[Picture]:
         return []
     folds = len(auto.rankings_[auto.best_])
     accuracies = {}
-    for name, results in auto.cv_results_.items():  # a band for the winner alone: bands overlap
+    for name, results in auto.cv_results_.items():  # bands overlap: only the winner has one
         by_fold = np.array([results[f"split{i}_test_score"] for i in range(folds)])
         accuracies[name] = by_fold if name == auto.best_ else by_fold.mean(axis=0)
     d = len(auto.scores_)

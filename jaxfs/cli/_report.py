@@ -42,7 +42,7 @@ _REPLACED = dict.fromkeys(_UNSAFE, "�")
 
 
 def require_packages(*, page: bool) -> None:
-    """Raise `ModuleNotFoundError` early if a package for pictures is missing."""
+    """Raise `ModuleNotFoundError` early if a package for pictures or the page is missing."""
     _figures.matplotlib("figure")
     if page:
         template()
@@ -91,7 +91,7 @@ def write_report(
     content |= {"request": request, "versions": versions(), "effects": found, "auto": auto}
     content |= {"summary": summary(table, answer, found), "overlap": auto and _overlap(auto)}
     content |= {"show_scores": not scores_only_rank(answer)}
-    content |= _pictures.pictures(table, answer, found, auto)
+    content |= _pictures.pictures(table, answer, auto)
     path.write_text(template().render(content), encoding="utf-8", newline="\n")
 
 

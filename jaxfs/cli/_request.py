@@ -18,7 +18,7 @@ _TYPES = {
     int: "a whole number",
     float: "a number",
     str: "a word",
-    tuple: "several of these with commas",
+    tuple: "several of these, separated by commas",
     type(None): "none",
 }
 #: Python constants that the value of an option may name, in lower case.
@@ -28,7 +28,7 @@ _CONSTANTS = {"true": True, "false": False, "none": None}
 class Request(NamedTuple):
     """A method with its options, and the number of features to select.
 
-    `permutations`: number of permutations for p-values, if they are asked for. `groups`, `strata`:
+    `permutations`: number of permutations for p-values, if requested. `groups`, `strata`:
     columns of the table.
     """
 
@@ -90,9 +90,10 @@ def check_request(request: Request, target: str | None) -> None:
         raise Refusal(f"{method.name} is supervised: name the target column with --target")
     tested, used = request.permutations is not None, used_blocks(request)
     if request.groups is not None and not tested and "groups" not in used:
-        raise Refusal("--groups needs --fdr, --permutations or -k one_se; --drop omits a column")
+        needs = "--groups needs --fdr, --permutations, -k one_se or --method auto"
+        raise Refusal(f"{needs}; to leave out a column, use --drop")
     if request.strata is not None and not tested and "strata" not in used:
-        raise Refusal("--strata needs --fdr or --permutations; --drop omits a column")
+        raise Refusal("--strata needs --fdr or --permutations; to leave out a column, use --drop")
 
 
 def used_blocks(request: Request) -> tuple[str, ...]:
@@ -152,7 +153,7 @@ def _check_type(estimator: Any, name: str, value: Any) -> None:
 
 
 def parameters(estimator: Any) -> dict[str, Any]:
-    """Return the parameters that are plain values, also from nested estimators."""
+    """Return the parameters that are plain values, including those of nested estimators."""
     return {
         name: value
         for name, value in estimator.get_params().items()

@@ -34,12 +34,12 @@ class FilterTest(NamedTuple):
 def anova_test(
     x: ArrayLike, y: ArrayLike, *, num_classes: int, weights: ArrayLike | None = None
 ) -> FilterTest:
-    """Return the ANOVA F statistic of each feature with its p-value, as `f_classif` does.
+    """Return the ANOVA F statistic of each feature with its p-value, as scikit-learn's `f_classif`.
 
     **Arguments** as in `anova_score`. Weights are counts of samples: the degrees of freedom are
     C − 1 and m − C, where m is the sum of the weights.
 
-    **Returns** `FilterTest`: the scores of `anova_score`, P(F ≥ score), and its q-values
+    **Returns** `FilterTest`: the scores of `anova_score`, P(F ≥ score), and q-values
     (Benjamini–Hochberg).
 
     **Numerics** the p-values agree with SciPy's to a relative error of 1e-10 in float64.
@@ -112,7 +112,7 @@ def f_regression_test(
 def chi2_test(
     x: ArrayLike, y: ArrayLike, *, num_classes: int, weights: ArrayLike | None = None
 ) -> FilterTest:
-    """Return the χ² statistic of each feature of counts with its p-value, as `chi2` does.
+    """Return the χ² statistic of each feature of counts with its p-value, as scikit-learn's `chi2`.
 
     **Arguments** as in `chi2_score`; **returns** `FilterTest`. The degrees of freedom are C − 1.
 
@@ -131,7 +131,7 @@ def chi2_test(
 
 
 def f_survival(f: Float[Array, "d"], numerator, denominator) -> Float[Array, "d"]:
-    """P(F ≥ f) with the given degrees of freedom: I_z(b, a) at z = 2b / (2b + 2a f)."""
+    """P(F ≥ f) for degrees of freedom 2a and 2b: I_z(b, a) at z = b / (b + a f)."""
     a, b = (jnp.broadcast_to(freedom / 2, f.shape) for freedom in (numerator, denominator))
     infinite = jnp.isinf(f)
     z = b / (b + a * jnp.where(infinite, 0, f))

@@ -79,7 +79,7 @@ def knockoff_select(
     - `x`, `covariance`, `method`, `num_copies`: as in `knockoffs`. Ten to fifty copies are usual.
     - `y`: `(n, …)`, passed to the score.
     - `fdr`: the accepted false discovery rate, in (0, 1). At least 1 / fdr features are selected,
-      or none; `message` of the result says so.
+      or none; `message` of the result explains an empty selection.
     - `chunk_size`: static, the number of copies scored at a time.
 
     **Returns** `KnockoffSelection`.
@@ -89,7 +89,7 @@ def knockoff_select(
     in random order, so that the order of the columns has no effect. If a score is NaN, W_j is NaN
     and the feature is not selected.
 
-    **Cost** of `knockoffs`, and one score of 2d columns for each copy.
+    **Cost** the cost of `knockoffs`, and one score of 2d columns for each copy.
 
     **Reference** Candès, Fan, Janson and Lv 2018, eq. 3.9 (knockoff+); Ren and Barber,
     *Derandomised knockoffs: leveraging e-values for false discovery rate control*, JRSS B 86, 2023,

@@ -1,4 +1,4 @@
-"""Gaussian model-X knockoffs: copies of the features that know nothing of the labels.
+"""Gaussian model-X knockoffs: copies of the features, drawn without the labels.
 
 For X with mean μ and covariance Σ, and s with 0 ≤ diag(s) ≤ 2Σ, the rows of a knockoff copy are
 
@@ -40,9 +40,9 @@ def knockoffs(
     - `x`: `(n, d)`, n ≥ 2.
     - `covariance`: `(d, d)`, positive definite, of the features. The default is the Ledoit–Wolf
       estimate on standardised features, which is positive definite also for d ≥ n.
-    - `method`: static. `"mvr"` minimises tr (2Σ − diag s)⁻¹ + Σ_j 1/s_j, the total variance with
-      which a feature can be predicted from all others and their copies. `"equicorrelated"` takes
-      the largest s that is the same for all standardised features.
+    - `method`: static. `"mvr"` minimises tr (2Σ − diag s)⁻¹ + Σ_j 1/s_j, the sum over features and
+      copies of 1 / variance given all the others: small if no feature can be predicted well.
+      `"equicorrelated"` takes the largest s that is the same for all standardised features.
     - `num_copies`: static, the number of copies, independent given `x`.
 
     **Returns** `(num_copies, n, d)`.
@@ -149,7 +149,7 @@ def ledoit_wolf(z: Float[Array, "n d"]) -> Float[Array, "d d"]:
     beta = (jnp.sum(fourth) - jnp.sum(jnp.square(s))) / (d * n)
     rho = jnp.clip(safe_divide(jnp.minimum(beta, delta), delta), 0, 1)
     shrunk = (1 - rho) * s + rho * mu * jnp.eye(d, dtype=z.dtype)
-    # A few eps keep S of full rank if nothing is shrunk, and constant features apart.
+    # A few eps keep the matrix of full rank if nothing is shrunk or features are constant.
     size = jnp.diag(shrunk) + 10 * d * eps(z.dtype)
     shrunk = shrunk + jnp.diag(size - jnp.diag(shrunk))
     root = safe_sqrt(size)
@@ -169,10 +169,10 @@ def equicorrelated(correlation: Float[Array, "d d"]) -> Float[Array, "d"]:
 def mvr(correlation: Float[Array, "d d"]) -> Float[Array, "d"]:
     """The s that minimises tr A + Σ_j 1/s_j, A = (2Σ − diag s)⁻¹, by Newton's method in log s.
 
-    The problem is convex in s, and in log s because the objective increases with s where it is not
-    1/s. The gradient in s is diag(A²) − 1/s², and the Hessian 2 A∘A² + 2 diag(1/s³). The objective
-    is infinite at the boundary, so that halved steps stay inside. Spector and Janson descend along
-    one coordinate at a time, which has the same limit.
+    The problem is convex in s. It is also convex in log s, because tr A increases with s, and
+    Σ 1/s_j is convex in log s. The gradient in s is diag(A²) − 1/s², and the Hessian
+    2 A∘A² + 2 diag(1/s³). The objective is infinite at the boundary, so that halved steps stay
+    inside. Spector and Janson descend along one coordinate at a time, which has the same limit.
     """
     d = correlation.shape[0]
     eye = jnp.eye(d, dtype=correlation.dtype)

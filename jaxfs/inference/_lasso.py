@@ -18,9 +18,9 @@ _PENALTIES, _SMALLEST, _SWEEPS = 24, 0.02, 4
 def lasso_score(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Float[Array, "d"]:
     """Return |β_j| of the lasso on standardised features, with the penalty chosen by GCV.
 
-    β minimises ½ ‖y − Xβ‖² + λ ‖β‖₁. Of 24 penalties λ, the one with the smallest
-    ‖y − Xβ‖² / (1 − k/n)² is used, where k is the number of nonzero coefficients and less than n/2.
-    It is the default statistic of knockoffs: the coefficient of a feature minus that of its copy.
+    β minimises ½ ‖y − Xβ‖² + λ ‖β‖₁, with k nonzero coefficients. The penalty λ has the smallest
+    ‖y − Xβ‖² / (1 − k/n)² of those among 24 with k < n/2. With knockoffs, the usual statistic is
+    the score of a feature minus that of its copy.
 
     **Arguments** `x (n, d)`; `y (n,)`, real targets, or the codes of two classes; `weights (n,)`,
     zero leaves a sample out.
@@ -28,7 +28,7 @@ def lasso_score(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) ->
     **Returns** `(d,)`, at least 0; many are exactly 0.
 
     **Numerics** four sweeps of coordinate descent for each penalty, from the coefficients of the
-    previous one. Constant features have 0. NaN makes all scores NaN.
+    previous one. Constant features score 0. NaN makes all scores NaN.
 
     **Derivatives** none.
 

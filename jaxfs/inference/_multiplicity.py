@@ -16,8 +16,8 @@ def q_values(p_values: ArrayLike, *, method: str = "bh") -> Float[Array, "d"]:
     """Return the q-value of each feature: the smallest FDR at which the feature is selected.
 
     Let p_(1) ≤ … ≤ p_(m) be the sorted p-values. The q-value of the i-th is the minimum over j ≥ i
-    of c m p_(j) / j, and at most 1. Selecting the features with q ≤ α keeps the false discovery
-    rate, the expected share of false features among the selected, below α.
+    of c m p_(j) / j, and at most 1. If the features with q ≤ α are selected, the false discovery
+    rate, the expected share of false features among the selected, is at most α.
 
     **Arguments**
 

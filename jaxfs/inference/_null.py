@@ -45,7 +45,7 @@ class _Counts(NamedTuple):
 class _State(NamedTuple):
     done: Int[Array, ""]  # relabelings computed
     observed: Float[Array, "d"]
-    origin: Float[Array, "d"]  # a null score of each feature, subtracted from the others
+    origin: Float[Array, "d"]  # a score of each feature, subtracted from its null scores
     total: Float[Array, "d"]
     squares: Float[Array, "d"]
     own: _Counts

@@ -24,11 +24,11 @@ class PermutationTest(NamedTuple):
     - `scores (d,)`: the scores of the given data.
     - `null_mean (d,)`, `null_deviation (d,)`: mean and standard deviation (B − 1 in its
       denominator) of the B null scores of a feature.
-    - `z (d,)`: (score − null mean) / null deviation; 0 if the score always is the null mean.
+    - `z (d,)`: (score − null mean) / null deviation; 0 if the score equals all null scores.
     - `p_values (d,)`: p-value of each feature, never 0.
     - `fwer_p_values (d,)`: p-values adjusted for the family-wise error rate.
     - `q_values (d,)`: p-values adjusted for the false discovery rate.
-    - `num_permutations`: B, the number of relabelings used. It differs from the number asked for
+    - `num_permutations`: B, the number of relabelings used. It differs from the requested number
       if all relabelings were enumerated, or if a sequential test stopped early.
     """
 
@@ -56,7 +56,7 @@ def permutation_test(
     correction: str = "bh",
     chunk_size: int | None = None,
 ) -> PermutationTest:
-    """Return p-values of features: is a score larger than the labels give by chance?
+    """Return p-values of features: the probability of so large a score if labels are random.
 
     The labels are exchanged B times at random, and the score of every feature is computed again.
     If the labels do not depend on the data, the given labels are one of 1 + B equally likely ones:
@@ -86,8 +86,8 @@ def permutation_test(
       a site.
     - `weights`: `(n,)`, nonnegative sample weights, passed to the score. A sample of weight 0 keeps
       its label and is ignored.
-    - `sequential`: static. If true, the test of a feature stops at its 20th null score that is not
-      below its score: p = 20 / l if this was relabeling l. The p-value has the same guarantee. The
+    - `sequential`: static. If true, the test of a feature stops at its 20th null score ≥ its own
+      score: p = 20 / l if this was relabeling l. The p-value has the same guarantee. The
       computation ends when all features have stopped. This saves time if no feature is relevant,
       and allows a large B.
     - `correction`: static, the method of `q_values`: `"bh"` or `"by"`.
@@ -151,8 +151,8 @@ def structure_test(
 
     The values of every feature are permuted independently of all other features. The features keep
     their distributions and lose their dependence. The p-values are valid if all features are
-    mutually independent: they ask whether a feature has a larger score than in data without
-    structure.
+    mutually independent: they test whether a feature has a larger score than in data
+    without structure.
 
     **Arguments** as in `permutation_test`; the score is called as `score(x, None, weights)`.
     `strata (n,)`: values are permuted only within a stratum. Values of samples of weight 0 stay in

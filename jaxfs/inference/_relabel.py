@@ -38,7 +38,7 @@ def check_blocks(n: int, groups: ArrayLike | None, strata: ArrayLike | None, pre
             return None
         out = _checks.array(value, name)
         if out.shape != (n,) or not jnp.issubdtype(out.dtype, jnp.integer):
-            expected = f"integers of shape ({n},), one a sample"
+            expected = f"integers of shape ({n},), one code a sample"
             raise _checks.fail(name, expected, f"shape {out.shape}, dtype {out.dtype}")
         return out
 
@@ -56,7 +56,7 @@ def random_relabeling(blocks: Blocks, n: int) -> Callable[[Array], Int[Array, "n
     present = jnp.ones(n, bool) if blocks.present is None else blocks.present
     unit = every if blocks.groups is None else _first_of_group(blocks.groups, present)
     stratum = jnp.zeros(n, jnp.int32) if blocks.strata is None else blocks.strata
-    # Samples that are no unit of exchange form a last stratum, whose draws are not used.
+    # Samples that are not units of exchange form a last stratum, whose draws are not used.
     last = jnp.iinfo(stratum.dtype).max
     stratum = jnp.where(present & (unit == every), stratum, last)
     slots = jnp.argsort(stratum, stable=True)
@@ -75,8 +75,8 @@ def _by_lot(key, n: int) -> Int[Array, "n"]:
 
     Two or three sorts of numbers that carry the index in their last bits are faster on CPU than one
     sort of pairs. A sort with b random bits differs from a uniform permutation by at most
-    δ = n² / 2^(b + 1), the probability of a tie, and r of them by 2^(r − 1) δ^r, no more than one
-    sort of 32 bits does.
+    δ = n² / 2^(b + 1), the probability of a tie. The bound for r such sorts, 2^(r − 1) δ^r, is no
+    larger than that of one sort with 32 bits.
     """
     rounds = 2 if n <= 256 else 3 if n <= 512 else 0
     if not rounds:
@@ -99,9 +99,9 @@ def _first_of_group(groups: Int[Array, "n"], present: Bool[Array, "n"]) -> Int[A
 
 
 def all_relabelings(y, blocks: Blocks, limit: int) -> Int[np.ndarray, "b n"] | None:
-    """Return every distinct relabeling, the given labels first, or `None` if there are too many.
+    """Return every distinct relabeling, the given labels first, or `None`.
 
-    There are too many if there are more than `limit`, or if labels, groups or strata are traced.
+    It is `None` if there are more than `limit`, or if labels, groups or strata are traced.
     Labels that differ within a group, and labels that cannot be exchanged, raise `ValueError`.
     """
     if any(_checks.is_traced(a) for a in (y, *blocks) if a is not None):
@@ -116,8 +116,8 @@ def all_relabelings(y, blocks: Blocks, limit: int) -> Int[np.ndarray, "b n"] | N
         groups = np.asarray(blocks.groups)
         _, first, group = np.unique(groups[present], return_index=True, return_inverse=True)
         unit[present] = np.flatnonzero(present)[first[group]]
-        _constant_in_groups(codes, unit, groups, "y", "strata=… if labels differ within them")
-        _constant_in_groups(strata, unit, groups, "strata", "a stratum is made of whole groups")
+        _constant_in_groups(codes, unit, groups, "y", "use strata=… if labels differ within groups")
+        _constant_in_groups(strata, unit, groups, "strata", "a stratum consists of whole groups")
     units = np.flatnonzero(present & (unit == np.arange(n)))
     members = [units[strata[units] == s] for s in np.unique(strata[units])]
     number = math.prod(_count(codes[m]) for m in members)

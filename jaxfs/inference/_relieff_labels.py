@@ -25,7 +25,7 @@ from jaxfs.methods.classical._relief_visits import coordinate_chunks, manhattan
 
 #: Default number of neighbours.
 _NEIGHBORS = 10
-#: Probability that a class has fewer than k members among the candidates of a sample.
+#: Accepted probability that a sample has fewer than k candidates of the smallest class.
 _SHORT = 1e-6
 #: Number of differences in a block, and largest number of differences stored for all labelings.
 _BLOCK, _STORED = 2**22, 2**25
@@ -46,9 +46,9 @@ class ReliefFScore:
     - `num_neighbors`: k, by default min(10, n − 1). A class with fewer neighbours uses those that
       it has.
     - `num_candidates`: m. A labeling for which some sample has fewer than k neighbours of some
-      class among its m nearest samples is scored by `relieff_score`, which is exact but slow. For
-      random labels and the default m, one sample in a million has too few. `permutation_test`
-      takes the share of the smallest class from its labels, and otherwise it is 1 / C.
+      class among its m nearest samples is scored by `relieff_score`, which is exact but slow. With
+      the default m and random labels, one sample in a million has too few. The default depends on
+      the share of the smallest class: `permutation_test` counts it, otherwise 1 / C is assumed.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (50, 4))
@@ -138,8 +138,8 @@ def _coefficients(
 ) -> tuple[Float[Array, "n m"], Bool[Array, ""]]:
     """Coefficient of each neighbour in the score, and whether all k neighbours are in `order`.
 
-    As `_relief_visits._nearest`: a sample of weight w counts as w neighbours, and a weight above 1
-    as copies of the sample itself, which come first. `amount` has the weights of the neighbours.
+    As in `_relief_visits._nearest`, a sample of weight w counts as w neighbours, and a weight above
+    1 as copies of the sample itself, which come first. `amount` has the weights of the neighbours.
     """
     label, mass = members.label, jnp.where(members.present, weights, 0)
     near = jnp.where(members.present, label, -1)[order]

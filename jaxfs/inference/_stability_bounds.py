@@ -26,7 +26,7 @@ def false_selection_bounds(
     infinite where its theorem does not apply.
 
     - `"none"`: q² / (d (2τ − 1)) for τ > ½. Meinshausen and Bühlmann (2010, theorem 1) assume
-      exchangeable noise features; Shah and Samworth (2013, theorem 1) prove it without.
+      exchangeable noise features; Shah and Samworth (2013, theorem 1) prove it without this.
     - `"unimodal"`: C(τ, B) q² / d, if the share of pairs in which a feature is selected in both
       halves has a unimodal distribution (Shah and Samworth 2013, theorem 2, for θ ≤ 1/√3).
     - `"r-concave"`: d min{D(θ², 2τ − 1, B, −½), D(θ, τ, 2B, −¼)}, if that share is −½-concave and
@@ -74,8 +74,8 @@ def tail_bounds(eta: float, size: int, r: float) -> tuple[float, ...]:
     steps = np.arange(start, size + 1)  # the candidates k
     within = i[None] <= steps[:, None]
     a = _shifts(mean, power, i, within)
-    # For k < B the shift is between the values with mean η on k + 1 and on k points; for B it is
-    # the latter.
+    # a[k] gives mean η on 0 … k. For k < B the shift is between a[k + 1] and a[k]; for k = B it is
+    # a[B].
     low, high = np.append(a[1:], a[-1]), a
     for t in range(start, size + 1):
         eligible = steps >= t - 1

@@ -1,4 +1,4 @@
-"""Stability selection: features that a score finds again and again in halves of the samples."""
+"""Stability selection: features that a score ranks among the best in most halves of the samples."""
 
 import functools
 import math
@@ -56,7 +56,8 @@ def stability_selection(
 
     The samples are split B times into two disjoint halves. A feature is selected if its frequency
     among the q best features of the 2B halves is at least τ. The expected number of false
-    selections is bounded; a false selection is a feature that is not better than one at random.
+    selections is bounded; a false feature is among the q best with probability at most q / d, as a
+    random feature is.
 
     **Arguments**
 
@@ -69,7 +70,7 @@ def stability_selection(
     - `num_features`: static, q < d, the number of best features of each half.
     - `num_pairs`: static, B.
     - `pfer`: the largest accepted bound on the expected number of false selections. The
-      threshold is the smallest for which a bound is at most `pfer`.
+      threshold is the smallest for which an accepted bound is at most `pfer`.
     - `threshold`: τ in (½, 1]; if given, `pfer` is not used.
     - `assumption`: static, the strongest accepted assumption: `"none"`, `"unimodal"` or
       `"r-concave"`. `false_selection_bounds` describes the bounds.

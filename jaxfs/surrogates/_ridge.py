@@ -24,7 +24,7 @@ from jaxfs._numerics import eps, matmul, safe_sqrt
 from jaxfs.linalg import eigh
 from jaxfs.linalg._lapack import cho_solve, cholesky, qr, solve_triangular
 
-#: A group is small if it has at most n / _FEW samples.
+#: A group is small if it has at most n / _FEW samples (and at most 4 p, if p < n).
 _FEW = 8
 
 
@@ -139,7 +139,7 @@ def _fit_rest(t: Float[Array, "n q"], penalty: Float[Array, "p p"], full, residu
 
 
 def _at_once(numbers: int) -> int:
-    """Return how many matrices with this many entries fit in about 30 MB."""
+    """Return how many matrices with this number of entries fit in about 30 MB."""
     return max(1, 2**22 // numbers)
 
 

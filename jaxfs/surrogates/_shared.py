@@ -1,4 +1,4 @@
-"""Functions shared by the surrogates: checks, reduced rows, a solver, scores of resamples."""
+"""Functions shared by the surrogates: reduced rows, a solver, scores of resamples, checks."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -2,8 +2,7 @@
 
 A cut of a feature divides the samples into two sides: below a threshold θ, and at or above it.
 Weights are whole numbers, so that all sums are exact. Two cuts that divide the samples in the same
-way are then equally good. Among equally good cuts, the cut with the first feature, and then with
-the first threshold, is taken.
+way are then equally good, and the lowest feature wins, then its first threshold.
 """
 
 from collections.abc import Callable
@@ -109,7 +108,7 @@ def _quality(below: Float[Array, "c *m"], total: Float[Array, "c"], criterion: s
 
 
 def classes(below: Float[Array, "c"], above: Float[Array, "c"], criterion: str) -> Int[Array, "2"]:
-    """Return the class that each side of a cut predicts; an empty side uses all samples."""
+    """Return the class that each side predicts; for "gini", an empty side uses all samples."""
     if criterion == "error":
         first = jnp.argmax(below + _best_other(above))
         second = jnp.argmax(jnp.where(jnp.arange(above.shape[0]) == first, -jnp.inf, above))

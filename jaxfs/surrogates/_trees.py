@@ -81,7 +81,7 @@ def _best_split(
     (_, best), _ = lax.scan(add, start, (s.order, s.cut))
     feature = jnp.argmax(best).astype(jnp.int32)
 
-    # Search the best cut again in its column: keeping cuts for all features costs a third more.
+    # Search for the best cut again in its column: keeping all cuts would cost a third more.
     order = s.order[:, feature]
     column = both_sides(jnp.cumsum(sums[:, order], axis=1, dtype=jnp.int32), s.cut[:, feature])
     last = column.shape[0] - 1 - jnp.argmax(column[::-1])

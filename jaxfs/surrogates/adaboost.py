@@ -1,10 +1,10 @@
-"""AdaBoost of decision stumps: a vote of rules `f_j ≥ θ`, over a chosen set of features.
+"""AdaBoost of decision stumps: rules `f_j ≥ θ` on a chosen set of features vote on the class.
 
 Every round t adds the stump h_t that is best under the current sample weights w. A stump consists
 of a feature j, a threshold θ, a class for samples with f_j < θ and a class for samples with
 f_j ≥ θ. The error of the stump, e_t = Σ_i w_i [h_t(x_i) ≠ y_i], determines its weight
 
-    α_t = η (log (1 − e_t)/e_t + log(C − 1)),    and    w_i ← w_i exp(α_t [h_t(x_i) ≠ y_i]).
+    α_t = η (log((1 − e_t)/e_t) + log(C − 1)),    and    w_i ← w_i exp(α_t [h_t(x_i) ≠ y_i]).
 
 The prediction is the class with the largest Σ_t α_t [h_t(x) = c]. This algorithm is SAMME; for two
 classes it is AdaBoost with twice the usual α.
@@ -149,7 +149,7 @@ def margin(model: Stumps, x: ArrayLike) -> Float[Array, "n *c"]:
     x = _shared.check_features(x)
     feature = model.feature
     if not _checks.is_traced(feature) and x.shape[1] <= (last := int(np.max(np.asarray(feature)))):
-        expected = f"(n, d) with the features of the fit, {last} among them"
+        expected = f"(n, d) with the features of the fit, d > {last}"
         raise _checks.fail("x", expected, f"{x.shape}")
     votes = _margins(model, x.astype(model.votes.dtype))
     return votes[:, 1] if votes.shape[1] == 2 else votes

@@ -24,7 +24,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import safe_divide
+from jaxfs._numerics import eps, safe_divide
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.surrogates import _shared
 from jaxfs.surrogates._trees import Rules, grow, sort_samples
@@ -32,6 +32,7 @@ from jaxfs.surrogates._trees import Rules, grow, sort_samples
 __all__ = ["BoostingFit", "fit", "predict"]
 
 _LOSSES = ("logistic", "squared")
+#: Smallest curvature of the logistic loss, as in XGBoost.
 _LEAST_CURVATURE = 1e-16
 
 
@@ -79,11 +80,12 @@ def fit(
 
     **Returns** `BoostingFit`; for `y (n,)` without the axis l. Importances are 0 if no node splits.
 
-    **Numerics** the margin starts from the mean label. Gradients are rounded to 2⁻²⁸ of the sum of
-    their absolute values. Ties in the gain go to the lowest feature, and to its highest threshold.
-    Gains below 1e-6 do not count, so targets should not be tiny numbers. For a label with only one
-    value, the margin starts and stays at the logit of eps or 1 − eps. If x or y has NaN in a sample
-    of positive weight, or a traced setting is out of range, importances and values are NaN.
+    **Numerics** the margin starts from the mean label (logistic loss: from its logit). Gradients
+    are rounded to 2⁻²⁸ of the sum of their absolute values. Ties in the gain go to the lowest
+    feature, and to its highest threshold. Gains below 1e-6 do not count, so targets should not be
+    tiny numbers. With the logistic loss and a label with only one value, the margin stays at the
+    logit of eps or 1 − eps. If x or y has NaN in a sample of positive weight, or a traced setting
+    is out of range, importances and values are NaN.
 
     **Derivatives** none: they are zero almost everywhere.
 
@@ -180,8 +182,7 @@ def _fit(x, y, w, rules: Rules, loss: str, num_trees: int, depth: int) -> Boosti
 
 def _logit(p: Float[Array, ""]) -> Float[Array, ""]:
     """Return the logit of p, clipped so that it is finite at 0 and 1."""
-    least = float(jnp.finfo(p.dtype).eps)
-    p = jnp.clip(p, least, 1 - least)
+    p = jnp.clip(p, eps(p.dtype), 1 - eps(p.dtype))
     return jnp.log(p) - jnp.log1p(-p)
 
 

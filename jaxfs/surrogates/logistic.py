@@ -162,8 +162,8 @@ def _newton(evaluate, solve, rows: Float[Array, "n r"], start, flat_pull: Float[
     `start` holds the parameters `(r, b)` and `rows @ parameters`. From these, `evaluate` returns
     the objective, the size of its terms (which determines its rounding error), the gradient, and
     the weights of the Hessian. `solve` computes a direction from the weights and a right-hand side.
-    `flat_pull` is the pull at margin 0; it gives the scale of gradients. The function returns the
-    parameters, `rows @ parameters`, and which fits converged.
+    `flat_pull` is the derivative of the losses at margin 0; it gives the scale of gradients. The
+    function returns the parameters, `rows @ parameters`, and which fits converged.
     """
     small = eps(rows.dtype) ** 0.5 * jnp.linalg.norm(matmul(rows.T, flat_pull), axis=0)
 

@@ -2,7 +2,7 @@
 
 The scores of the features are nonnegative and sum to one for each label. They are all 0 if the
 model uses no feature. The scores of `Correlation` are not divided by their sum. Settings that are
-numbers may be traced.
+real numbers may be traced.
 """
 
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable

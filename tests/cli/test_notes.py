@@ -148,12 +148,12 @@ def test_a_transposed_table_is_noted_and_turned(transposed):
     plain, labelled, values = transposed
     result = select(plain, "-m", "variance", "-k", 2)
     assert "note: the rows may be features and the columns samples" in result.stderr
-    assert "'sample_0', 'sample_1' and 10 more): if so, --transpose" in result.stderr
+    assert "'sample_0', 'sample_1' and 10 more): if so, use --transpose" in result.stderr
     result = select(labelled, "-m", "variance", "-k", 2)
     assert result.exit_code == 2
     assert "if rows are features, use --transpose" in result.stderr
     result = select(labelled, "-t", "kind", "-m", "anova", "-k", 1)
-    assert "a row has this name: if the rows are features, --transpose" in result.stderr
+    assert "a row has this name: if the rows are features, use --transpose" in result.stderr
     found = read_table(labelled, target="kind", transpose=True)
     assert found.names == [f"g{j}" for j in range(60)]
     assert found.rows == [f"sample_{i}" for i in range(12)]

@@ -185,7 +185,7 @@ def test_measures_are_those_of_scikit_learn():
     [
         ((0.9, 0.7, 0.9, 0.5), "first has the largest accuracy, 0.900. 2 features are as good as"),
         ((0.9, 0.89, 0.6, 0.5), "second is not clearly worse. 2 features are better than all 9"),
-        ((0.5, 0.5, 0.5, 0.5), "Always naming the largest class has 0.600: no method helps."),
+        ((0.5, 0.5, 0.5, 0.5), "Always predicting the largest class gives 0.600: no method helps."),
         ((0.8, 0.7, 0.9, 0.79), "worse than all 9, but not clearly better than random features."),
     ],
 )

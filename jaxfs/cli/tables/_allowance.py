@@ -33,7 +33,7 @@ class Allowance:
         if size > max(self._limit, self.stored):
             raise TableError(
                 f"decompressed, the file has at least {_memory.readable(size)}, more than the "
-                f"{_memory.readable(self._limit)} allowed: --max-gb raises this"
+                f"{_memory.readable(self._limit)} allowed: --max-gb raises the limit"
             )
         self.check_memory(size * copies, "the file")
 

@@ -54,7 +54,7 @@ class Columns:
 
 
 def printable(text: object, width: int = 60) -> str:
-    """Return `text` in one line; control characters, which a terminal would run, are escaped."""
+    """Return `text` in one line; control characters are escaped, so that no terminal runs them."""
     plain = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
     return plain if len(plain) <= width else plain[: width - 1] + "…"
 

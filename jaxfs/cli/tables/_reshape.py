@@ -54,9 +54,10 @@ def _column(cells: list[float | str | None]) -> np.ndarray:
 def encode(
     names: list[str], arrays: list[np.ndarray], positions: list[int], categorical: Collection[int]
 ) -> tuple[list[str], list[np.ndarray], list[int]]:
-    """Return the features with the columns `categorical`, which count from 0 in the file, encoded.
+    """Return the features, in which indicator columns replace the columns `categorical`.
 
-    A categorical column becomes one column of 0 and 1 for each of its values, called `colour=red`.
+    `positions` count from 1 in the file, `categorical` from 0. A categorical column becomes one
+    column of 0 and 1 for each of its values, called `colour=red`.
     """
     kept: list[tuple[str, np.ndarray, int]] = []
     for name, array, position in zip(names, arrays, positions, strict=True):

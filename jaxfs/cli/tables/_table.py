@@ -57,7 +57,7 @@ class Table:
     `positions`: positions of the features among the columns of the file, from 1, if there is a
     file. `gaps (n, d)`: true where a missing value was filled in; `None` if no value was.
     `rows_name`: name of the column that named the rows; empty if it had none. `labels`: columns
-    that are neither features nor the target, such as patients, by the name asked for.
+    that are neither features nor the target, such as patients, by the requested name.
     """
 
     names: list[str]
@@ -98,16 +98,15 @@ def read_table(
 
     **Arguments**
 
-    - `target`, `drop`, `labels`: columns by name or, if no column has that name, by position: 1 is
-      the first, −1 the last. `labels` are neither features nor the target.
+    - `target`, `drop`, `labels`, `categorical`: columns by name or, if no column has that name, by
+      position: 1 is the first, −1 the last. `labels` are neither features nor the target.
+      One column of 0 and 1 for each value replaces a `categorical` column of codes or words.
     - `impute`: `"median"` replaces the missing values of a feature by its median. `"drop"` removes
       the rows in which a feature or the target is missing. With `None`, missing values raise
       `TableError`.
     - `header`, `delimiter`, `decimal`: see `_text.read_text`.
     - `max_gb`: limit on the decompressed size of a file, in gigabytes.
     - `transpose`: whether the rows of the file are features and its columns are samples.
-    - `categorical`: columns of codes or words, each replaced by one column of 0 and 1 for each of
-      its values.
 
     **Returns** a `Table`, or raises `TableError`, a `ValueError` of one line.
 
@@ -221,7 +220,7 @@ def _distinct_names(columns: Columns) -> list[str]:
 def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[int]:
     """Return the positions of the columns called `wanted`.
 
-    `wanted` is a name in the file, else a distinct name, else a position.
+    `wanted` is looked up as a name in the file, then as a distinct name, then as a position.
     """
     wanted = wanted.strip()
     for called in (columns.names, names):
@@ -231,8 +230,8 @@ def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[in
         position = int(wanted)
         if not 1 <= abs(position) <= len(names):
             raise TableError(
-                f"{what} must be a column: a name, or a position from 1 to {len(names)} or from "
-                f"-1 (the last) back; got {position}"
+                f"{what} must be the name of a column, or a position from 1 to {len(names)} or "
+                f"from -1 (the last) to -{len(names)}; got {position}"
             )
         return [position - 1 if position > 0 else len(names) + position]
     known = names[columns.num_candidates :] + names[: columns.num_candidates]
@@ -240,7 +239,7 @@ def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[in
     rows = columns.rows or columns.arrays[0].tolist()
     hint = suggest(wanted, known) or suggest(wanted.removesuffix("s"), known)
     if wanted in rows:
-        hint = "; a row has this name: if the rows are features, --transpose"
+        hint = "; a row has this name: if the rows are features, use --transpose"
     raise TableError(f"{what}: no column is called {quote(wanted)}; there are {shown}{hint}")
 
 

@@ -78,7 +78,7 @@ def read_text(
     ends_empty = ragged and not any(cells.tail(n - 1))
     if ends_empty:
         cells, first = cells.head(len(cells) - n), first[1:]
-        notes.append("every record but the first ends in a delimiter: it adds no column")
+        notes.append("every record but the first ends in a delimiter; this adds no column")
     named = _has_header(first, header, wanted)
     if ragged and not named:
         raise TableError(ragged)
@@ -115,7 +115,7 @@ def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         if encoding != "utf-8":
-            raise TableError(f"the file begins as {encoding}, and is not valid") from error
+            raise TableError(f"the file begins as {encoding} text, but is not valid") from error
         text = data.decode("latin-1")
         notes.append("the file is not UTF-8; it was read as Latin-1")
     if "\0" in text:
@@ -124,7 +124,7 @@ def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
 
 
 def _detect(text: str) -> str:
-    """Return the delimiter that occurs equally often in all sample lines, or most in the first."""
+    """Return the delimiter with equal counts in all lines, or the most frequent in the first."""
     sample = "\n".join(text.lstrip("\n ").split("\n", _SAMPLE_LINES)[:_SAMPLE_LINES])
     lines = re.sub(r'"[^"]*"', "", sample).split("\n")
     for mark in "\t;|,":  # the comma is last, because commas may be decimal
@@ -137,8 +137,9 @@ def _detect(text: str) -> str:
 def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, str]:
     """Return the cells of a text, column by column, the number of records, and a message.
 
-    If the first record has one cell less than all others, it gets an empty first cell, and the
-    message says so. Other records of unequal length raise `TableError`. Empty records are skipped.
+    If the first record has one cell less than all others, it gets an empty first cell. The message
+    describes this, and is empty otherwise. Other records of unequal length raise `TableError`.
+    Empty records are skipped.
     """
     import polars as pl
 
@@ -254,7 +255,7 @@ def _has_decimal_commas(
     commas, points = (forms[form].any(axis=1) & numeric for form in ("comma", "point"))
     if decimal == "comma":
         if points.any():
-            raise TableError("with --decimal comma no number may have a point, and some have")
+            raise TableError("with --decimal comma no number may have a point, but some have one")
         return True
     if not points.any() and (forms["comma"] & ~forms["1,234"])[commas].any():
         number = plural(int(commas.sum()), "column")

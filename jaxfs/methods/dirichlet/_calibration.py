@@ -7,8 +7,8 @@ energy that a decoy has in its place,
     c_f = log E_f − mean log E(decoy),   w_f = clip((−c_f − 3σ) / 0.25, 0, 1),
 
 where σ is the standard deviation over decoys and w_f the relevance. Features are first judged on
-the graph of all features with equal gates. Only if too few of them are relevant there, gates are
-trained to find the others. Then the features S are selected so that each relevant feature j is
+the graph of all features with equal gates. Only if too few are relevant there, gates are trained
+to find more. Then the features S are selected so that each relevant feature j is
 correlated with one of them. Their coverage
 
     coverage(S) = Σ_j w_j max_{i ∈ S} |corr(x_i, x_j)|
@@ -61,11 +61,11 @@ WARMER = 4.0
 BINARY = 1e-4
 #: Number of decoys with which features are compared.
 TRIALS = 16
-#: Number by which batches are larger in a judgement, which happens only once.
+#: Factor by which batches are larger in an evaluation than in a training step.
 LARGER = 4
 #: Maximum number of samples from which correlations are computed.
 CORRELATED = 1024
-#: Weights in the coverage of promising features and of all features. They are small, so that
+#: Weights of promising features and of all features in the coverage. They are small, so that
 #: irrelevant features count only when all relevant features are covered.
 PROMISING, ANY = 1e-3, 1e-6
 #: Number of features whose gains are computed together.
@@ -109,7 +109,7 @@ class Judgement(NamedTuple):
 
 
 def explore(task: Task, steps: Steps) -> tuple[Judgement, Judgement, Training]:
-    """Judge the graph of all features; if this shows too few, train gates and judge theirs."""
+    """Judge features on their common graph; if too few are relevant, train gates, judge again."""
     restarts, d = task.plan.num_restarts, task.x.shape[1]
     equal = np.zeros((restarts, d), task.x.dtype), np.full(restarts, -1, np.int32)
     alike = judge(task, *equal, np.int32(1))
@@ -155,7 +155,7 @@ def judge(
     failed_at: Int[Array, "restarts"],
     number: Int[Array, ""],
 ) -> Judgement:
-    """Judge all features on the best of the first `number` graphs.
+    """Return the relevance of all features on the best of the first `number` graphs.
 
     The gates of a graph are nearly binary, or equal if all logits are equal.
     """
@@ -181,7 +181,7 @@ def judge(
 
 
 def _compared(task: Task, z: Float[Array, "d"], batch: Batch) -> tuple[Array, Array]:
-    """Return c_f of every feature on the graph with gates z, and its standard deviation for decoys.
+    """Return c_f of every feature on the graph with gates z, and the deviation over decoys.
 
     A decoy replaces a feature of the graph while the others stay, because noise among structured
     features is smoother than noise among noise. Features with smaller gates than the m chosen are

@@ -132,8 +132,8 @@ class DirichletResult(NamedTuple):
       found; NaN if no training was needed. For "network" and "energy", the energy of the features
       that each restart selected; "energy" adds a last entry for the features from which training
       starts, `(restarts + 1,)`. The restart with the smallest value is used.
-    - `failed_at (restarts,)`: the step at which the loss was not finite and the restart stopped; −1
-      if the loss was always finite.
+    - `failed_at (restarts,)`: the step at which the loss, its gradient or the parameters were not
+      finite and the restart stopped; −1 if it did not stop.
     """
 
     selector: Any
@@ -170,7 +170,7 @@ def fit_dirichlet_selector(
     the energy of a Gaussian decoy column in its place, c_f = log E_f − mean log E(decoy). Its
     relevance w_f in [0, 1] is clip((−c_f − 3σ) / 0.25, 0, 1), where σ is the standard deviation
     over decoys. All features are first judged on their common graph, with equal gates. Only if this
-    shows fewer relevant features than wanted (Σ_f w_f < 0.75 m), gates are trained: they minimise
+    shows too few relevant features (Σ_f w_f < 0.75 m), gates are trained: they minimise
     Σ_f z_f c_f / m, and the graph of the best gates is judged too. The larger relevance counts.
     Then the `objective` selects features:
 
@@ -180,9 +180,8 @@ def fit_dirichlet_selector(
     The graph returned is the graph of the selected features.
 
     "energy": gates are then trained so that all relevant features are smooth on the graph of the
-    open gates. The loss is Σ_f w_f E_f / Σ_f w_f, differentiated
-    through the graph. Training starts from the features that "coverage" selects. These are also a
-    candidate for the result.
+    open gates. The loss is Σ_f w_f E_f / Σ_f w_f, differentiated through the graph. Training starts
+    from the features that "coverage" selects. These are also a candidate for the result.
 
     "network": the paper's `DirichletSelector`, without relevance. A selected feature lowers its own
     energy, so that training tends to keep the features that it selected first. Features that
@@ -199,7 +198,8 @@ def fit_dirichlet_selector(
     - `objective`: "coverage", "energy" or "network", or `Coverage(…)`, `Energy(…)` or `Network(…)`
       with the options of that objective.
     - `num_neighbors`: k, in [1, n − 2].
-    - `num_steps`: number of steps of the optimiser. "energy" explores and trains with this number.
+    - `num_steps`: number of steps of the optimiser. "energy" uses it for exploration and training
+      each.
     - `learning_rate`: learning rate of Adam; by default 0.1 for gates, 0.05 for the network.
     - `optimizer`: an Optax optimiser, in place of Adam and its `learning_rate`.
     - `temperature`: temperatures of the gates or softmaxes at the first and the last step
@@ -319,7 +319,7 @@ def training_plan(
     if batch_size is None:
         batch_size = min(256, max(32, 2**22 // (d * candidates)))
 
-    def number(a):  # a number of NumPy, because the conversion to JAX's would be compiled
+    def number(a):  # NumPy's, because a conversion to JAX would be compiled
         return jnp.asarray(a, x.dtype) if _checks.is_traced(a) else np.asarray(a, x.dtype)
 
     plan = TrainingPlan(

@@ -93,7 +93,7 @@ def divided_by_root(
 
 
 class FeatureGates(eqx.Module):
-    """A gate in [0, 1] for each feature, with sum m: gates(s) = σ((s − τ) / T) for logits s."""
+    """A gate σ((s − τ) / T) in [0, 1] for each logit s, with τ such that the gates sum to m."""
 
     logits: Float[Array, "d"]
     num_features: int = eqx.field(static=True)

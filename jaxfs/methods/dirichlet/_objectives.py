@@ -37,7 +37,7 @@ def fit_coverage(task: Task, steps: Steps) -> Chosen:
 
 
 def fit_energy(task: Task, steps: Steps) -> Chosen:
-    """Find the relevant features, then train gates so that these are smooth on their graph."""
+    """Find the relevant features, then train gates on whose graph these features are smooth."""
     start = covering(task, *explore(task, steps))
     return _smoothest(task, start, train(_smoothing, (task, start), steps))
 

@@ -94,7 +94,7 @@ class Batch(NamedTuple):
 
 
 def draw(key, present: Bool[Array, "n"], size: int, dtype) -> tuple[Array, Array]:
-    """Draw `size` samples without replacement, present ones first; return which are present."""
+    """Draw at most `size` samples, preferably present ones; return them and which are present."""
     if size >= present.size:
         chosen = jnp.arange(present.size, dtype=jnp.int32)
     else:
@@ -172,9 +172,9 @@ class Descent(NamedTuple):
 class Training(NamedTuple):
     """The state of every restart.
 
-    `history` is the loss of every step so far, NaN for the others. Training stops at the first step
-    at which the loss, its gradient or the new parameters are not finite. `failed_at` is this step,
-    or −1.
+    `history` is the loss of every step so far, NaN for the others. `failed_at` is the first step at
+    which the loss, its gradient or the new parameters are not finite, or −1. From this step on, the
+    parameters do not change.
     """
 
     parameters: Float[Array, "restarts *shape"]
@@ -184,7 +184,7 @@ class Training(NamedTuple):
     kept: Any = None
 
 
-#: Function that runs `advance(training, first, last)` over all steps, in one or several calls.
+#: Function that calls `advance(training, first, last)` once or several times, for all steps.
 Steps: TypeAlias = Callable[[Callable[[Training, Any, Any], Training], Training], Training]
 
 

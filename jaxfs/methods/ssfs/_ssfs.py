@@ -115,7 +115,7 @@ def ssfs(
     - `x`: `(n, p)`, n ≥ 4.
     - `num_pseudo_labels`: k, the number of eigenvectors to keep. Pass one less than the number of
       clusters that you expect: the trivial eigenvector is left out, and c − 1 others separate c
-      clusters. If the clusters are clear, one more eigenvector is noise. The paper's experiments
+      clusters. If the clusters are clear, any further eigenvector is noise. The paper's experiments
       keep c eigenvectors (appendix F.3).
     - `num_eigenvectors`: d, the number of eigenvectors to choose from, at most n − 1. The default
       is 2k, or all of them if there are fewer.
@@ -124,9 +124,9 @@ def ssfs(
     - `num_neighbors`: q in the graph's affinities exp(−‖x_i − x_j‖² / σ_i σ_j), where σ_i is the
       distance from sample i to its q-th nearest neighbour, not counting the sample itself. A tuple
       such as (2, 5, 10) uses one graph for each q, and keeps k eigenvectors of each.
-    - `num_passes`: with 2, the scores of a first pass choose a fifth of the features, but at least
-      100 and at most 1000. The graphs are built again from these features, and all features are
-      scored by the new eigenvectors. The resamples of `Stable` are the same in every pass.
+    - `num_passes`: number of passes. Every pass after the first builds the graphs from the best
+      features of the previous one (a fifth of them, but at least 100 and at most 1000), and scores
+      all features by the new eigenvectors. The resamples of `Stable` are the same in every pass.
     - `pseudo_labels`: "binary" divides the samples by each eigenvector into two groups, by
       2-medoids; "continuous" uses the eigenvectors themselves. Models are fitted to these labels,
       and the result contains them. The option does not affect "predictability", which always uses
@@ -153,12 +153,12 @@ def ssfs(
     value has no model and does not count. Eigenvectors whose labels have fewer than two models come
     last. Duplicate samples are allowed (see `kernels.self_tuning_affinity`). Eigenvalues that
     differ by less than 1.5e-8, or 1.5e-5 in float32, count as equal, as on a graph with several
-    components. The data determine the basis of their eigenspace: a fixed number of power iterations
-    turns each axis towards the first principal axis of the features in the part of the eigenspace
-    that is left. The order of the samples therefore does not matter (except for the random
-    resamples of "stability"). NaN in any sample that is present makes all results NaN, except
-    binary labels and `selected`, which become −1. A traced mask that leaves too few samples has the
-    same effect.
+    components. The data determine the basis of their eigenspace. A fixed number of power iterations
+    turns each basis vector towards the first principal axis of the features within the part of the
+    eigenspace that is orthogonal to the previous vectors. The order of the samples therefore does
+    not matter (except for the random resamples of "stability"). NaN in any sample that is present
+    makes all results NaN, except binary labels and `selected`, which become −1. A traced mask that
+    leaves too few samples has the same effect.
 
     **Derivatives** none: the results are constants for differentiation.
 

@@ -24,7 +24,7 @@ from jaxfs.surrogates.models import Correlation, ScoringModel
 
 #: Number of neighbours that vote on the label of a sample.
 _VOTERS = 5
-#: Bounds of the number of features, otherwise a fifth, that build the graphs of the next pass.
+#: Bounds on the number of features, a fifth of all, from which the next pass builds its graphs.
 _FEWEST, _MOST = 100, 1000
 
 
@@ -193,7 +193,7 @@ def resampled_scores(spectrum: Spectrum, masks, plan: SSFSPlan) -> ResampledScor
 
 @jax.jit
 def criterion(spectrum: Spectrum, plan: SSFSPlan) -> Float[Array, "d"]:
-    """Return a criterion that needs no resamples for each eigenvector; smaller is better."""
+    """Return the criterion of each eigenvector, without resamples; smaller is better."""
     if plan.selection == "predictability":
         return 1 - _predictability(spectrum.x, spectrum.halves, spectrum.present)
     return spectrum.values
@@ -204,9 +204,9 @@ def _predictability(
 ) -> Float[Array, "d"]:
     """Return the balanced accuracy with which the nearest neighbours of a sample predict its label.
 
-    Neighbours at the same distance as the last voter share its vote. At most twice as many
-    neighbours as voters are considered. If all samples are in one group, the recall of the empty
-    group counts as 0, so that the balanced accuracy is at most ½.
+    Neighbours at the same distance as the last voter share the remaining votes. At most twice as
+    many neighbours as voters are considered. If all samples are in one group, the recall of the
+    empty group counts as 0, so that the balanced accuracy is at most ½.
     """
     number = min(_VOTERS, x.shape[0] - 1)
     near = nearest_neighbors(x, min(2 * number, x.shape[0] - 1), mask=present)
@@ -220,7 +220,7 @@ def _predictability(
     nearer = square < last - slack
     tied = ~nearer & (square <= last + slack) & (rank < there)
     nearer_number, tied_number = (count(a, 1)[:, None] for a in (nearer, tied))
-    # Those that tie have (voters − nearer_number) / tied_number votes each; in whole numbers:
+    # A tied neighbour has (voters − nearer_number) / tied_number votes; in whole numbers:
     votes = jnp.where(nearer, tied_number, jnp.where(tied, voters - nearer_number, 0))
     ayes = jnp.sum(jnp.where(labels[near.indices], votes[:, :, None], 0), axis=1)
     right = (2 * ayes > voters * tied_number) == labels
