@@ -1,5 +1,6 @@
 """A score as a function of arrays: compile it, batch it, differentiate it."""
 
+# --8<-- [start:imports]
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +9,8 @@ from sklearn.datasets import load_digits
 
 import jaxfs
 from jaxfs import plot
+
+# --8<-- [end:imports]
 
 # --8<-- [start:jit]
 x, y = load_digits(return_X_y=True)

@@ -1,5 +1,6 @@
 """Feature selection in a scikit-learn pipeline: tune it, judge it, and read what it chose."""
 
+# --8<-- [start:imports]
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.datasets import load_breast_cancer
@@ -10,6 +11,8 @@ from sklearn.preprocessing import StandardScaler
 
 from jaxfs import plot
 from jaxfs.estimators import FilterSelector, GaussianCompromise, ReliefF, StabilitySelector
+
+# --8<-- [end:imports]
 
 # --8<-- [start:pipeline]
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
@@ -37,10 +40,8 @@ print(f"noise, selection outside the folds: {outside:.2f}, inside: {inside:.2f}"
 
 # --8<-- [start:search]
 counts = [2, 4, 8, 16]
-grid = {
-    "select": [FilterSelector(), ReliefF(), GaussianCompromise()],
-    "select__n_features_to_select": counts,
-}
+selectors = [FilterSelector(), ReliefF(), GaussianCompromise()]
+grid = {"select": selectors, "select__n_features_to_select": counts}
 inner = StratifiedKFold(4, shuffle=True, random_state=1)
 search = GridSearchCV(model, grid, cv=inner).fit(X, y)
 selector, number = search.best_params_.values()
@@ -57,7 +58,7 @@ print(f"searched: {nested.mean():.3f}, all 30 features: {baseline.mean():.3f}")
 
 results = search.cv_results_
 curves = {}
-for candidate in grid["select"]:
+for candidate in selectors:
     name = type(candidate).__name__
     same = [type(found).__name__ == name for found in results["param_select"]]
     folds = [results[f"split{i}_test_score"][same] for i in range(4)]
