@@ -1,7 +1,7 @@
 """Estimators made of other estimators: combined scores, and stability selection."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -55,6 +55,8 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
     estimators: list[tuple[str, Any]] | None = None
     method: str = "robust"
     offset: float | None = None
+
+    _guide: ClassVar[str] = "methods/stability"
 
     def _members(self) -> list[tuple[str, Selector]]:
         if self.estimators is None:
@@ -141,6 +143,8 @@ class StabilitySelector(Selector):
     fraction: float = 0.5
     threshold: float | None = None
     random_state: Any = None
+
+    _guide: ClassVar[str] = "methods/stability"
 
     def _target_kind(self) -> str:
         return _checked(self.estimator, "estimator")._target_kind()
