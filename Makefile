@@ -49,11 +49,11 @@ docs: $(VENV)/.stamp ## build the documentation into docs/site
 	cd docs && ../$(PY) -m zensical build --strict --clean
 
 pictures: $(VENV)/.stamp ## draw the pictures of the gallery and the tutorials into docs/pages/images
-	@set -e; for folder in gallery tutorials; do for script in examples/$$folder/*.py; do \
-		mkdir -p docs/pages/images/$$folder; \
-		echo "== $$script"; (cd docs/pages/images/$$folder \
-			&& rm -f chosen.csv report.html scores.png && "$(CURDIR)/$(PY)" "$(CURDIR)/$$script"); done; done
-	rm -f $(addprefix docs/pages/images/tutorials/,wine.csv chosen.csv report.html)
+	rm -f docs/pages/images/gallery/* docs/pages/images/tutorials/*
+	@set -e; for script in examples/gallery/*.py examples/tutorials/*.py; do \
+		folder=docs/pages/images/$$(basename $$(dirname $$script)); mkdir -p $$folder; \
+		echo "== $$script"; (cd $$folder && "$(CURDIR)/$(PY)" "$(CURDIR)/$$script"); done
+	rm -f docs/pages/images/tutorials/*.csv docs/pages/images/tutorials/*.html
 	$(PY) examples/digits.py --output docs/pages/images/gallery/operators.png
 	$(PY) examples/stability.py --embedded --output docs/pages/images/gallery/ranks.png
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -171,12 +172,12 @@ def test_routing_through_a_search():
     steps = (
         StandardScaler().set_fit_request(sample_weight=False),
         ReliefF(n_neighbors=3).set_fit_request(sample_weight=True),
-        LogisticRegression()
-        .set_fit_request(sample_weight=False)
-        .set_score_request(sample_weight=True),
+        LogisticRegression().set_fit_request(sample_weight=False),
     )
     grid = {"relieff__n_features_to_select": [1, 3]}
-    search = GridSearchCV(make_pipeline(*steps), grid, cv=2).fit(X, Y, sample_weight=WEIGHTS)
+    scoring = get_scorer("accuracy").set_score_request(sample_weight=False)
+    search = GridSearchCV(make_pipeline(*steps), grid, cv=2, scoring=scoring)
+    search.fit(X, Y, sample_weight=WEIGHTS)
     scaled = StandardScaler().fit_transform(X)
     expected = ReliefF(n_neighbors=3).fit(scaled, Y, WEIGHTS).scores_
     assert_close(search.best_estimator_[1].scores_, expected, 1e-12)
