@@ -126,12 +126,17 @@ def on_accelerator(x: Any) -> bool:
 
 
 def from_accelerator(x: Any, name: str) -> jax.Array:
-    """Return an array on an accelerator as a JAX array on the same device, without a host copy."""
+    """Return an array on an accelerator as a JAX array on the same device, without a host copy.
+
+    Without x64, JAX narrows 64-bit numbers on the device, and nothing checks whether they fit.
+    """
+    if hasattr(x, "detach"):  # PyTorch
+        x = x.detach().contiguous()
     try:
         return jnp.from_dlpack(x) if hasattr(x, "__dlpack__") else jnp.asarray(x)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         got = f"{type(x).__name__} on {getattr(x, 'device', 'another device')}"
-        raise fail(name, "in the memory of a device that JAX has", got) from error
+        raise fail(name, "contiguous, on a device that JAX has", got) from error
 
 
 def unmasked(x: Any, name: str) -> None:

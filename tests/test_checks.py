@@ -261,7 +261,7 @@ class OnGPU:
 
 
 def test_arrays_on_a_gpu_do_not_pass_through_the_host(monkeypatch):
-    message = "x must be in the memory of a device that JAX has, got OnGPU on cuda:0"
+    message = "x must be contiguous, on a device that JAX has, got OnGPU on cuda:0"
     with pytest.raises(ValueError, match=message):
         jaxfs.variance_score(OnGPU())
     # With a GPU, JAX reads the memory where it is.

@@ -270,7 +270,7 @@ def test_transform_checks_arrays_without_a_copy_to_the_host(monkeypatch):
 def test_data_on_an_accelerator_are_read_there(monkeypatch):
     """There is no accelerator here: memory of the host stands for it."""
     torch = pytest.importorskip("torch")
-    x, read = torch.asarray(X), []
+    x, read = torch.tensor(X, requires_grad=True), []
     monkeypatch.setattr(_checks, "on_accelerator", lambda x: isinstance(x, torch.Tensor))
     take = _checks.from_accelerator
     monkeypatch.setattr(_checks, "from_accelerator", lambda *a: read.append(a[0]) or take(*a))
