@@ -19,6 +19,7 @@ from jaxfs.estimators import (
     JMI,
     MRMR,
     CanonicalCorrelation,
+    CombinedSelector,
     FilterSelector,
     GaussianCompromise,
     GaussianKL,
@@ -51,6 +52,7 @@ WEIGHTED = (
     # Copies of a sample may come into different folds, so the choice of the bandwidth may differ.
     ManiFeSt(factor=0.5),
     ManiFeSt(factor=0.5, solver="lowrank", random_state=0),
+    CombinedSelector(estimators=[("manifest", ManiFeSt(factor=0.5)), ("relieff", ReliefF())]),
     GaussianCompromise(**THREE),
     GaussianKL(**THREE),
     CanonicalCorrelation(**THREE),
@@ -139,6 +141,9 @@ def test_only_methods_with_weights_accept_them():
     assert takes == {type(e).__name__ for e in WEIGHTED}
     with pytest.raises(TypeError, match="sample_weight"):
         estimators.SSFS().fit(X, sample_weight=WEIGHTS)
+    mixed = CombinedSelector(estimators=[("a", FilterSelector()), ("s", estimators.SSFS())])
+    with pytest.raises(ValueError, match="sample_weight: s of estimators do not take weights"):
+        mixed.fit(X, Y, sample_weight=WEIGHTS)
 
 
 # ---- Metadata routing ---------------------------------------------------------------------------
