@@ -16,7 +16,7 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import map_chunks, matmul, nan_unless
+from jaxfs._numerics import flat_draw, map_chunks, matmul, nan_unless, rank_present
 from jaxfs._types import ArrayLike, Scalar, Static, static_function
 
 __all__ = ["Stability", "stability", "subsample_masks"]
@@ -69,10 +69,8 @@ def subsample_masks(
 
 @functools.partial(jax.jit, static_argnames=("num_resamples", "least"))
 def _masks(key, group: Int[Array, "n"], present, fraction, num_resamples: int, least: int):
-    # The key of a sample depends on its position among the samples that are not padding, so that
-    # padding does not change the draws.
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.cumsum(present))
-    draws = jax.vmap(lambda key: jax.random.uniform(key, (num_resamples,)))(keys).T
+    shape = (present.size, num_resamples)
+    draws = flat_draw(jax.random.uniform, key, shape, fraction.dtype)[rank_present(present)].T
     # Sort by group, then by random number; padding forms the last group.
     group = jnp.where(present, group, jnp.iinfo(group.dtype).max)
     index = lax.broadcasted_iota(jnp.int32, draws.shape, 1)

@@ -18,6 +18,7 @@ _TYPES = {
     int: "a whole number",
     float: "a number",
     str: "a word",
+    tuple: "several of these with commas",
     type(None): "none",
 }
 #: Python constants that the value of an option may name, in lower case.
@@ -143,7 +144,7 @@ def _check_type(estimator: Any, name: str, value: Any) -> None:
     if inside in estimator._variants:
         owner = variant(owner, inside, estimator._variants[inside])
     declared = next(field.type for field in dataclasses.fields(owner) if field.name == own)
-    kinds = typing.get_args(declared) or (declared,)
+    kinds = [typing.get_origin(kind) or kind for kind in typing.get_args(declared) or (declared,)]
     if Any in kinds or type(value) in kinds or (float in kinds and type(value) is int):
         return
     words = " or ".join(word for kind, word in _TYPES.items() if kind in kinds)

@@ -1,5 +1,6 @@
 """Estimator for ManiFeSt."""
 
+import dataclasses
 import functools
 import warnings
 from typing import Any, ClassVar
@@ -171,7 +172,9 @@ class ManiFeSt(WeightedFit, ScoringSelector):
         self.factor_ = 1.0 if self.factor is None else self.factor
         if self._chooses_factor():
             key = random_key(0 if self.random_state is None else self.random_state)
-            found = data.call(functools.partial(manifest_bandwidth, key), combine=self.combine)
+            found = _single(data).call(
+                functools.partial(manifest_bandwidth, key), combine=self.combine
+            )
             self._note_choice(np.asarray(found.factors), np.asarray(found.losses))
         sample = _SAMPLE if self.solver_ == "lowrank" else None
         return Percentile(percentile, self.factor_, sample)
@@ -260,6 +263,16 @@ class ManiFeSt(WeightedFit, ScoringSelector):
         if self.geometry == "spd":
             return 'solver="lowrank" needs little'
         return super()._advice(data)
+
+
+def _single(data: PaddedData) -> PaddedData:
+    """The data in float32, which decides between bandwidths as well and in half the time.
+
+    The choice does not depend on the unit, and a unit that makes the largest value 1 avoids
+    overflow.
+    """
+    largest = np.max(np.abs(data.values), initial=np.finfo(data.values.dtype).tiny)
+    return dataclasses.replace(data, values=(data.values / largest).astype(np.float32))
 
 
 def _score_of_labels(x: Any, y: Any, *, weights: Any, **options: Any) -> Any:

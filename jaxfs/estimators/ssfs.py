@@ -37,7 +37,7 @@ class SSFS(ScoringSelector):
 
     - `n_pseudo_labels`: number of eigenvectors to keep: one less than the number of clusters that
       you expect (see `jaxfs.ssfs`). It is reduced if there are fewer samples.
-    - `n_eigenvectors`, `standardize`, `n_neighbors`, `pseudo_labels`, `ranking`: as in
+    - `n_eigenvectors`, `standardize`, `n_neighbors`, `n_passes`, `pseudo_labels`, `ranking`: as in
       `jaxfs.ssfs`. The paper's method is
       `selection="stability", scoring="boosting", ranking="score"`.
     - `selection`: `"predictability"`, `"leading"` or `"stability"`, or `jaxfs.Stable(…)` with its
@@ -60,7 +60,8 @@ class SSFS(ScoringSelector):
     n_pseudo_labels: int = 2
     n_eigenvectors: int | None = None
     standardize: bool = True
-    n_neighbors: int = 2
+    n_neighbors: int | tuple[int, ...] = 2
+    n_passes: int = 1
     pseudo_labels: str = "binary"
     selection: str | Stable | Predictable | Leading = "predictability"
     scoring: str | ScoringModel = "correlation"
@@ -74,7 +75,21 @@ class SSFS(ScoringSelector):
 
     def _score(self, data: PaddedData) -> Any:
         x, present, plan = self._plan(data)
-        spectrum = _steps.analysed(x, present, plan)
+        found = self._one_pass(x, present, plan, None)
+        for _ in range(plan.num_passes - 1):
+            found = self._one_pass(x, present, plan, _steps.best(found.scores))
+        found = jax.tree.map(np.asarray, found)
+        n, p = data.values.shape
+        self.result_ = found._replace(
+            scores=found.scores[:p],
+            eigenvectors=found.eigenvectors[:n],
+            pseudo_labels=found.pseudo_labels[:n],
+            scores_per_eigenvector=found.scores_per_eigenvector[:, :p],
+        )
+        return self.result_.scores
+
+    def _one_pass(self, x, present, plan, columns) -> _steps.SSFSResult:
+        spectrum = _steps.analysed(x, present, plan, columns)
         if plan.selection == "stability":
             masks = _steps.resamples(random_key(self.random_state), present, plan)
             values = self._instability(spectrum, masks, plan)
@@ -85,16 +100,7 @@ class SSFS(ScoringSelector):
             each = xgboost_gains(spectrum, np.asarray(selected), plan.binary)
         else:
             each = _steps.scored(spectrum, selected, plan)
-        found = _steps.result(spectrum, values, selected, each, plan)
-        found = jax.tree.map(np.asarray, found)
-        n, p = data.values.shape
-        self.result_ = found._replace(
-            scores=found.scores[:p],
-            eigenvectors=found.eigenvectors[:n],
-            pseudo_labels=found.pseudo_labels[:n],
-            scores_per_eigenvector=found.scores_per_eigenvector[:, :p],
-        )
-        return self.result_.scores
+        return _steps.result(spectrum, values, selected, each, plan)
 
     def _plan(self, data: PaddedData) -> Any:
         if isinstance(self.scoring, str):
@@ -111,6 +117,7 @@ class SSFS(ScoringSelector):
             num_eigenvectors=max(k, min(2 * k, n - 1)) if d is None else d,
             standardize=self.standardize,
             num_neighbors=self.n_neighbors,
+            num_passes=self.n_passes,
             pseudo_labels=self.pseudo_labels,
             selection=selection,
             scoring="correlation" if self.scoring == "xgboost" else self.scoring,
@@ -134,6 +141,8 @@ class SSFS(ScoringSelector):
 
     def _entries(self, n: int, d: int, c: int) -> float:
         number = self.n_eigenvectors or 2 * self.n_pseudo_labels
+        if isinstance(self.n_neighbors, tuple):
+            number *= len(self.n_neighbors)
         graph = n**2 if n <= LARGE else BLOCK  # large graphs are computed in blocks of rows
         entries = 6 * n * d + 6 * graph + 20 * n * number
         resampled = self._options_of("selection")

@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, matmul, safe_divide, safe_sqrt, symmetrize
+from jaxfs._numerics import eps, flat_draw, matmul, safe_divide, safe_sqrt, symmetrize
 from jaxfs._types import ArrayLike
 from jaxfs.linalg._lapack import cho_solve, cholesky, eigh
 
@@ -105,7 +105,7 @@ class _Sampler:
         self.root = cholesky(spread + jitter)
 
     def draw(self, key) -> Float[Array, "n d"]:
-        noise = jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        noise = flat_draw(jax.random.normal, key, self.mean.shape, self.mean.dtype)
         return self.mean + matmul(noise, self.root.T)
 
 

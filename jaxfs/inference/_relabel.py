@@ -18,6 +18,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Int
 
 from jaxfs import _checks
+from jaxfs._numerics import flat_draw
 from jaxfs._types import ArrayLike
 
 
@@ -81,7 +82,7 @@ def _by_lot(key, n: int) -> Int[Array, "n"]:
     if not rounds:
         return jnp.argsort(jax.random.bits(key, (n,), jnp.uint32)).astype(jnp.int32)
     low = jnp.uint32((1 << (n - 1).bit_length()) - 1)
-    lots = jax.random.bits(key, (rounds, n), jnp.uint32)
+    lots = flat_draw(jax.random.bits, key, (rounds, n), jnp.uint32)
     packed = (lots & ~low) | jnp.arange(n, dtype=jnp.uint32)[None]
     orders = (jnp.sort(packed, axis=1) & low).astype(jnp.int32)
     return functools.reduce(lambda drawn, order: drawn[order], orders)

@@ -7,7 +7,6 @@ candidates are computed once, and the scores of a batch of labelings are one mat
 """
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
+from scipy.special import bdtr
 
 from jaxfs import _checks
 from jaxfs._numerics import matmul, safe_divide
@@ -25,6 +25,8 @@ from jaxfs.methods.classical._relief_visits import coordinate_chunks, manhattan
 
 #: Default number of neighbours.
 _NEIGHBORS = 10
+#: Probability that a class has fewer than k members among the candidates of a sample.
+_SHORT = 1e-6
 #: Number of differences in a block, and largest number of differences stored for all labelings.
 _BLOCK, _STORED = 2**22, 2**25
 
@@ -44,9 +46,9 @@ class ReliefFScore:
     - `num_neighbors`: k, by default min(10, n − 1). A class with fewer neighbours uses those that
       it has.
     - `num_candidates`: m. A labeling for which some sample has fewer than k neighbours of some
-      class among its m nearest samples uses all samples instead, which is exact but slow. The
-      default (k + 6 √k) / (share of the smallest class) makes this rare for random labels;
-      `permutation_test` takes the share from its labels, and otherwise it is 1 / C.
+      class among its m nearest samples is scored by `relieff_score`, which is exact but slow. For
+      random labels and the default m, one sample in a million has too few. `permutation_test`
+      takes the share of the smallest class from its labels, and otherwise it is 1 / C.
 
     >>> import jax
     >>> x = jax.random.normal(jax.random.key(0), (50, 4))
@@ -76,8 +78,11 @@ class ReliefFScore:
         return min(self.num_neighbors or _NEIGHBORS, n - 1)
 
     def _m(self, n: int, share: float) -> int:
+        if self.num_candidates:
+            return min(self.num_candidates, n - 1)
         k = self._k(n)
-        return min(self.num_candidates or 8 * math.ceil((k + 6 * k**0.5) / share / 8), n - 1)
+        m = np.arange(k, n - 1)
+        return k + int(np.sum(bdtr(k - 1, m, share) > _SHORT))
 
     def tuned(self, y: ArrayLike) -> "ReliefFScore":
         """Return the score with the default `num_candidates` for the class sizes of `y`."""
@@ -102,28 +107,22 @@ class ReliefFScore:
         chunks = coordinate_chunks(z)
         apart = jnp.where(there.T & ~jnp.eye(n, dtype=bool), manhattan(chunks, chunks), jnp.inf)
         nearest = lax.top_k(-apart, m)[1]
-        few = _differences(z, nearest)
+        amount = jnp.where(nearest == jnp.arange(n, dtype=jnp.int32)[:, None], 0, weights[nearest])
+        total = _cumulative(amount)
+        weighted = _differences(z, nearest)
 
         def of_labels(y: Int[Array, "b n"]) -> Float[Array, "b d"]:
-            def coefficients(order):
-                itself = order == jnp.arange(n, dtype=order.dtype)[:, None]
-                amount = jnp.where(itself, 0, weights[order])
+            def one(y):
+                members = membership(y, weights, self.num_classes)
+                return _coefficients(members, weights, nearest, amount, total, k)
 
-                def one(y):
-                    members = membership(y, weights, self.num_classes)
-                    return _coefficients(members, weights, order, amount, k)
+            c, enough = lax.map(one, y)  # one labeling at a time stays in the cache
+            worst = jnp.argsort(enough)
 
-                return lax.map(one, y)  # one labeling at a time stays in the cache
+            def repeat(i, scores):
+                return scores.at[worst[i]].set(self(x, y[worst[i]], weights))
 
-            c, enough = coefficients(nearest)
-
-            def exact():
-                order = jnp.argsort(apart, axis=1, stable=True).astype(jnp.int32)
-                return _differences(z, order)(coefficients(order)[0])
-
-            scores = few(c)
-            if m < n - 1:
-                scores = lax.cond(jnp.all(enough), lambda: scores, exact)
+            scores = lax.fori_loop(0, jnp.sum(~enough), repeat, weighted(c))
             return jnp.where(known, scores, jnp.nan)
 
         return of_labels
@@ -134,6 +133,7 @@ def _coefficients(
     weights: Float[Array, "n"],
     order: Int[Array, "n m"],
     amount: Float[Array, "n m"],
+    rest: Float[Array, "n m"],
     k: int,
 ) -> tuple[Float[Array, "n m"], Bool[Array, ""]]:
     """Coefficient of each neighbour in the score, and whether all k neighbours are in `order`.
@@ -144,20 +144,22 @@ def _coefficients(
     label, mass = members.label, jnp.where(members.present, weights, 0)
     near = jnp.where(members.present, label, -1)[order]
     visits, prior = mass / jnp.sum(mass), members.priors[label]
-    total, enough = jnp.zeros_like(amount), jnp.asarray(True)
-    for c in range(members.priors.shape[0]):
-        own = label == c
-        number = jnp.where(near == c, amount, 0)
-        copies = jnp.where(own, jnp.maximum(mass - 1, 0), 0)[:, None]
-        up_to = copies + _cumulative(number)
-        share = jnp.minimum(up_to, k) - jnp.minimum(up_to - number, k)
-        found = up_to[:, -1]
+    up_to, factor = jnp.zeros_like(amount), jnp.zeros_like(amount)
+    enough = jnp.all(members.present | (weights == 0))
+    classes = members.priors.shape[0]
+    for c in range(classes):
+        own, here = label == c, near == c
+        cumulative = _cumulative(jnp.where(here, amount, 0)) if c < classes - 1 else rest
+        rest = rest - cumulative
+        copies = jnp.where(own, jnp.maximum(mass - 1, 0), 0)
+        found = copies + cumulative[:, -1]
         others = safe_divide(jnp.broadcast_to(members.priors[c], own.shape), 1 - prior)
-        factor = safe_divide(visits * jnp.where(own, -1, others), jnp.minimum(found, k))
-        total += factor[:, None] * share
+        each = safe_divide(visits * jnp.where(own, -1, others), jnp.minimum(found, k))
+        up_to = jnp.where(here, copies[:, None] + cumulative, up_to)
+        factor = jnp.where(here, each[:, None], factor)
         exist = members.mass[c] - jnp.where(own, jnp.minimum(mass, 1), 0)
         enough &= jnp.all((found >= jnp.minimum(k, exist)) | (mass == 0))
-    return total, enough
+    return factor * (jnp.minimum(up_to, k) - jnp.minimum(up_to - amount, k)), enough
 
 
 def _cumulative(a: Float[Array, "n m"]) -> Float[Array, "n m"]:

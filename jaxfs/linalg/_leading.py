@@ -17,7 +17,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, matmul, symmetrize
+from jaxfs._numerics import eps, flat_draw, matmul, symmetrize
 from jaxfs._types import ArrayLike, Static
 from jaxfs.linalg import _lapack
 
@@ -168,7 +168,7 @@ def _leading_eigenpairs(key, matvec, start, tolerance, example, k, max_iteration
             return _ritz(spaces, images, b), rounds + 1
 
         given = jnp.zeros((d, 0), example.dtype) if start is None else start[:, :b]
-        random = jax.random.normal(key, (d, b - given.shape[1]), example.dtype)
+        random = flat_draw(jax.random.normal, key, (d, b - given.shape[1]), example.dtype)
         x = _lapack.qr(jnp.concat([given, random], axis=1))[0]
         state = _ritz([x], [matvec(x)], b), rounds
         block, rounds = lax.while_loop(unfinished, advance, state)

@@ -26,7 +26,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._checks import is_traced
-from jaxfs._numerics import matmul, safe_divide, standard_columns
+from jaxfs._numerics import flat_draw, matmul, rank_present, safe_divide, standard_columns
 from jaxfs.methods.dirichlet import _training
 from jaxfs.methods.dirichlet._training import (
     Batch,
@@ -80,8 +80,7 @@ def moderated(key, x: Float[Array, "n d"], present: Bool[Array, "n"]) -> tuple[A
     gradients. Decoys are Gaussian columns; padding does not change them.
     """
     n, d = x.shape
-    noise = jax.random.normal(key, (n, max(d, TRIALS)), x.dtype)
-    noise = noise[jnp.maximum(jnp.cumsum(present) - 1, 0)]
+    noise = flat_draw(jax.random.normal, key, (n, max(d, TRIALS)), x.dtype)[rank_present(present)]
     clipped = jnp.clip(standard_columns(x, present), -FAR, FAR)
     both = jnp.where(present[:, None], jnp.concat([clipped, noise], axis=1), 0)
     size = jnp.maximum(jnp.sum(present), 1).astype(x.dtype)
@@ -133,7 +132,9 @@ def _exploration(task: Task, restarts: Int[Array, ""]) -> Descent:
     both = jnp.stack([x, task.decoys[:, :d]])
 
     def loss(logits, _, keys, progress):
-        noisy = logits + EXPLORING * jax.random.gumbel(keys[0], logits.shape, logits.dtype)
+        noisy = logits + EXPLORING * flat_draw(
+            jax.random.gumbel, keys[0], logits.shape, logits.dtype
+        )
         z = gates(noisy, m, plan.temperature(progress, WARMER), varied)
         fixed, batch = lax.stop_gradient(z), draw_batch(keys[1], task)
         # Each step compares a feature with the next decoy, to average over decoys.

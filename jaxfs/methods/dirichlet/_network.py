@@ -19,7 +19,7 @@ from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
 from jaxfs._checks import presence
-from jaxfs._numerics import gram, matmul, safe_divide
+from jaxfs._numerics import flat_draw, gram, matmul, safe_divide
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.linalg._lapack import cholesky, solve_triangular
@@ -32,7 +32,9 @@ _AT_ONCE = 2**21
 
 
 def _noisy(logits: Float[Array, "*s"], key: Array | None) -> Float[Array, "*s"]:
-    return logits if key is None else logits + jax.random.gumbel(key, logits.shape, logits.dtype)
+    if key is None:
+        return logits
+    return logits + flat_draw(jax.random.gumbel, key, logits.shape, logits.dtype)
 
 
 class UniqueFeatureSelector(eqx.Module):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxfs._numerics import safe_divide
+from jaxfs._numerics import flat_draw, safe_divide
 from jaxfs.methods.dirichlet._calibration import LARGER, covering, explore
 from jaxfs.methods.dirichlet._network import (
     DirichletSelector,
@@ -56,7 +56,7 @@ def _smoothing(task: Task, start: Chosen) -> Descent:
     x, varied, plan = task.x, task.varied, task.plan
 
     def opened(logits, key, progress):
-        noisy = logits + _NOISE * jax.random.gumbel(key, logits.shape, logits.dtype)
+        noisy = logits + _NOISE * flat_draw(jax.random.gumbel, key, logits.shape, logits.dtype)
         return gates(noisy, plan.num_features, plan.temperature(progress), varied)
 
     def look(logits, keys, progress):
@@ -119,7 +119,7 @@ def _network(task: Task) -> Descent:
         return model(x[rows], t, key=keys[0], candidates=near, mask=there)
 
     shape = plan.num_restarts, x.shape[1], plan.num_features
-    start = 0.01 * jax.random.normal(task.keys[2], shape, x.dtype)
+    start = 0.01 * flat_draw(jax.random.normal, task.keys[2], shape, x.dtype)
     start = jnp.where(task.varied[None, :, None], start, -1e6)
     return Descent(task.keys[3], start, loss, look)
 

@@ -17,7 +17,7 @@ import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import matmul
+from jaxfs._numerics import matmul, rank_present
 from jaxfs._types import Scalar
 from jaxfs.methods.dirichlet._network import KNNGraphLearner
 
@@ -99,8 +99,8 @@ def draw(key, present: Bool[Array, "n"], size: int, dtype) -> tuple[Array, Array
         chosen = jnp.arange(present.size, dtype=jnp.int32)
     else:
         # Random numbers are indexed by rank among the present samples: padding changes none.
-        place = jnp.maximum(jnp.cumsum(present) - 1, 0)
-        lots = jnp.where(present, jax.random.uniform(key, present.shape, dtype)[place], 2)
+        lots = jax.random.uniform(key, present.shape, dtype)[rank_present(present)]
+        lots = jnp.where(present, lots, 2)
         chosen = lax.top_k(-lots, size)[1]
     return chosen, present[chosen]
 

@@ -21,7 +21,15 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import decay, matmul, nan_unless, safe_divide, varied
+from jaxfs._numerics import (
+    decay,
+    flat_draw,
+    matmul,
+    nan_unless,
+    rank_present,
+    safe_divide,
+    varied,
+)
 from jaxfs._types import ArrayLike
 from jaxfs.kernels import feature_bandwidth
 from jaxfs.kernels._distances import Points, between, mean_point, points_about
@@ -139,13 +147,13 @@ def _choose(key, x, y, w, *, num_classes, combine, folds) -> ManifestBandwidth:
     w = jnp.where((y >= 0) & (y < num_classes), w, 0)
     x = jnp.where(w[:, None] > 0, x, 0)
     y = jnp.clip(y, 0, num_classes - 1).astype(jnp.int32)
-    thin, draw = jax.random.split(key)
     if x.shape[0] > MOST_SAMPLES:
+        key, thin = jax.random.split(key)
         part = _part(thin, y, w > 0, _counts(y, w > 0, num_classes), MOST_SAMPLES)
         x, y, w = x[part], y[part], w[part]
     member = jnp.where(y[None] == jnp.arange(num_classes, dtype=y.dtype)[:, None], w[None], 0)
     sigma = lax.map(lambda m: feature_bandwidth(x, Median(1.0, COLUMNS), weights=m), member)
-    tests = fold_masks(draw, y, w > 0, _counts(y, w > 0, num_classes), folds)
+    tests = fold_masks(key, y, w > 0, _counts(y, w > 0, num_classes), folds)
 
     def losses(test):
         train = jnp.where(test, 0, w)
@@ -284,16 +292,17 @@ def _counts(y: Int[Array, "n"], present: Bool[Array, "n"], num_classes: int) -> 
     return jnp.zeros(num_classes, jnp.int32).at[y].add(present.astype(jnp.int32))
 
 
-def _places(key, y: Int[Array, "n"], present: Bool[Array, "n"]) -> Int[Array, "n"]:
+def _places(key, y: Int[Array, "n"], present: Bool[Array, "n"], repeats: int) -> Int[Array, "r n"]:
     """Places of the samples, sorted by class and at random within a class; padding comes last.
 
-    The random number of a sample depends on its position among the samples that are present, so
-    that padding does not change the places.
+    They are drawn `repeats` times.
     """
-    keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.cumsum(present))
-    lots = jax.vmap(lambda k: jax.random.uniform(k, dtype=jnp.float32))(keys)
+    shape = (present.size, repeats)
+    lots = flat_draw(jax.random.uniform, key, shape, jnp.float32)[rank_present(present)].T
     group = jnp.where(present, y, jnp.iinfo(y.dtype).max)
-    return jnp.argsort(jnp.lexsort((lots, group))).astype(jnp.int32)
+    index = lax.broadcasted_iota(jnp.int32, lots.shape, 1)
+    order = lax.sort((jnp.broadcast_to(group, lots.shape), lots, index), num_keys=2)[2]
+    return jnp.argsort(order, axis=1).astype(jnp.int32)
 
 
 def fold_masks(
@@ -304,7 +313,7 @@ def fold_masks(
     The only sample of a class is never tested.
     """
     number, repeats = folds
-    places = jax.vmap(lambda k: _places(k, y, present))(jax.random.split(key, repeats))
+    places = _places(key, y, present, repeats)
     tested = present & (counts[y] > 1)
     fold = jnp.arange(number, dtype=jnp.int32)[None, :, None]
     return ((places[:, None] % number == fold) & tested[None, None]).reshape(-1, y.shape[0])
@@ -313,6 +322,6 @@ def fold_masks(
 def _part(key, y, present, counts, number: int) -> Int[Array, "m"]:
     """Indices of `number` samples, with the same share of every class, padding last."""
     first = jnp.cumsum(counts, dtype=counts.dtype) - counts
-    place = (_places(key, y, present) - first[y]).astype(jnp.float32) + 0.5
+    place = (_places(key, y, present, 1)[0] - first[y]).astype(jnp.float32) + 0.5
     share = place / jnp.maximum(counts[y], 1).astype(jnp.float32)
     return jnp.argsort(jnp.where(present, share, jnp.inf))[:number]

@@ -169,13 +169,13 @@ def _compiled(key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
 def shard_score(shard, key, x1, x2, bandwidth, ridge, t, weights1, weights2, **options):
     """The scores of one device's features, which are the columns of `x1` and `x2`."""
     ridge = jnp.where(ridge >= 0, ridge, jnp.nan)  # a traced ridge may be negative
-    key1, key2 = jax.random.split(key)
-    f1 = _factor(shard, key1, x1, weights1, bandwidth, **options)
-    f2 = _factor(shard, key2, _score.computed_after(f1, x2), weights2, bandwidth, **options)
+    draws1, draws2 = _nystrom.pivot_draws(key, shard.total)
+    f1 = _factor(shard, draws1, x1, weights1, bandwidth, **options)
+    f2 = _factor(shard, draws2, _score.computed_after(f1, x2), weights2, bandwidth, **options)
     return _nystrom.joint_score(shard, f1, f2, ridge, t)
 
 
-def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
+def _factor(shard, draws, x, weights, rule, *, rank, landmarks, refine):
     """The low-rank factor of one class's kernel; NaN if all weights are 0 or one is negative."""
     columns = jnp.matrix_transpose(x)
     if isinstance(rule, (Median, Percentile)):
@@ -189,7 +189,7 @@ def _factor(shard, key, x, weights, rule, *, rank, landmarks, refine):
     if landmarks == shard.total:
         chosen = jnp.arange(shard.total, dtype=jnp.int32)
     else:
-        chosen = _nystrom.pivots(key, kernel, landmarks)
+        chosen = _nystrom.pivots(draws, kernel, landmarks)
     factor = _nystrom.nystrom(kernel, chosen, rank)
     for _ in range(refine):
         factor = _nystrom.refined(kernel, factor)

@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs._numerics import congruence, eps, matmul, safe_divide, symmetrize
+from jaxfs._numerics import congruence, eps, flat_draw, matmul, safe_divide, symmetrize
 from jaxfs.geometry import spd
 from jaxfs.kernels import rbf
 from jaxfs.kernels._distances import Points, between, mean_point, points_about
@@ -94,7 +94,15 @@ def num_candidates(d: int, m: int) -> int:
     return min(d, math.ceil(CANDIDATES * math.sqrt(d * m)))
 
 
-def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
+def pivot_draws(key: Array, d: int) -> Float[Array, "2 b d"]:
+    """Return the random numbers with which `pivots` draws landmarks, for two classes.
+
+    They come from one call: a call of `jax.random` takes long to compile.
+    """
+    return flat_draw(jax.random.gumbel, key, (2, 1 + PIVOT_BLOCKS, d), jnp.float32)
+
+
+def pivots(draws: Float[Array, "b d"], kernel: LazyKernel, m: int) -> Int[Array, "m"]:
     """Return the indices of m landmarks, drawn in blocks by randomly pivoted Cholesky.
 
     The landmarks are drawn from a random set of candidates. The probability of a candidate is
@@ -110,10 +118,7 @@ def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
     kernel = LazyKernel(points, weights, sigma, shard)
     size = math.ceil(m / PIVOT_BLOCKS)
     number = num_candidates(shard.total, m)
-    key, first = jax.random.split(key)
-    candidates = jnp.arange(shard.total, dtype=jnp.int32)
-    if number < shard.total:
-        candidates = jax.random.permutation(first, candidates)[:number]
+    candidates = lax.top_k(draws[0], number)[1]
     points = jax.tree.map(lambda a: shard.take(a, candidates), points)
     squares = lambda rows: jnp.sum(kernel.entries(rows, points) ** 2, axis=1)[:, None]  # noqa: E731
     neighbours = _blockwise(squares, points, number)[:, 0]  # a candidate is its own neighbour
@@ -121,9 +126,9 @@ def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
     crowding = CROWDING * jnp.log(jnp.minimum(neighbours, number / m))
 
     def step(state, at):
-        i, key = at
+        i, noise = at
         factor, left = state
-        score = jnp.log(left) + crowding + jax.random.gumbel(key, (number,), left.dtype)
+        score = jnp.log(left) + crowding + noise
         chosen = lax.top_k(score, size)[1]
         picks, rows = jax.tree.map(lambda a: a[chosen], (points, factor))
         columns = kernel.entries(points, picks) - matmul(factor, rows.T)
@@ -137,7 +142,7 @@ def pivots(key: Array, kernel: LazyKernel, m: int) -> Int[Array, "m"]:
         return (factor, left.at[chosen].set(0.0)), candidates[chosen]
 
     factor = jnp.zeros((number, PIVOT_BLOCKS * size), jnp.float32)
-    steps = jnp.arange(PIVOT_BLOCKS), jax.random.split(key, PIVOT_BLOCKS)
+    steps = jnp.arange(PIVOT_BLOCKS), draws[1:, :number]
     return jnp.ravel(lax.scan(step, (factor, jnp.ones((number,), jnp.float32)), steps)[1])[:m]
 
 

@@ -96,7 +96,8 @@ def ssfs(
     num_eigenvectors: int | None = None,
     standardize: bool = True,
     mask: ArrayLike | None = None,
-    num_neighbors: int = 2,
+    num_neighbors: int | tuple[int, ...] = 2,
+    num_passes: int = 1,
     pseudo_labels: str = "binary",
     selection: str | Stable | Predictable | Leading = "predictability",
     scoring: str | ScoringModel = "correlation",
@@ -121,7 +122,11 @@ def ssfs(
     - `standardize`: whether to scale the features to mean 0 and variance 1 first.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
     - `num_neighbors`: q in the graph's affinities exp(−‖x_i − x_j‖² / σ_i σ_j), where σ_i is the
-      distance from sample i to its q-th nearest neighbour, not counting the sample itself.
+      distance from sample i to its q-th nearest neighbour, not counting the sample itself. A tuple
+      such as (2, 5, 10) uses one graph for each q, and keeps k eigenvectors of each.
+    - `num_passes`: with 2, the scores of a first pass choose a fifth of the features, but at least
+      100 and at most 1000. The graphs are built again from these features, and all features are
+      scored by the new eigenvectors. The resamples of `Stable` are the same in every pass.
     - `pseudo_labels`: "binary" divides the samples by each eigenvector into two groups, by
       2-medoids; "continuous" uses the eigenvectors themselves. Models are fitted to these labels,
       and the result contains them. The option does not affect "predictability", which always uses
@@ -163,7 +168,8 @@ def ssfs(
 
     **Reference** Segal, Lindenbaum and Jaffe, *Spectral self-supervised feature selection*, 2024,
     Algorithms 1 and 2. "leading", "logistic" scoring and "continuous" are ablations in the paper
-    (section 5.2); "predictability", "correlation" and "diverse" are not in the paper.
+    (section 5.2); "predictability", "correlation", "diverse", several graphs and several passes are
+    not in the paper.
 
     >>> import jax, jax.numpy as jnp
     >>> noise = jax.random.normal(jax.random.key(0), (40, 4))
@@ -179,6 +185,7 @@ def ssfs(
         num_eigenvectors=num_eigenvectors,
         standardize=standardize,
         num_neighbors=num_neighbors,
+        num_passes=num_passes,
         pseudo_labels=pseudo_labels,
         selection=selection,
         scoring=scoring,
@@ -196,6 +203,7 @@ def ssfs_plan(
     num_eigenvectors,
     standardize,
     num_neighbors,
+    num_passes,
     pseudo_labels,
     selection,
     scoring,
@@ -211,8 +219,11 @@ def ssfs_plan(
     k = _checks.integer(num_pseudo_labels, "num_pseudo_labels", low=1, high=n - 1)
     d = max(k, min(2 * k, there - 1)) if num_eigenvectors is None else num_eigenvectors
     d = _checks.integer(d, "num_eigenvectors", low=k, high=n - 1)
-    neighbor = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 1)
-    least = max(4, d + 1, neighbor + 1)
+    several = num_neighbors if isinstance(num_neighbors, tuple) and num_neighbors else None
+    neighbors = tuple(
+        _checks.integer(q, "num_neighbors", low=1, high=n - 1) for q in several or (num_neighbors,)
+    )
+    least = max(4, d + 1, *(q + 1 for q in neighbors))
     if there < least:
         raise _checks.fail("mask", f"true for at least {least} samples", there)
     binary = _checks.option(pseudo_labels, "pseudo_labels", _LABELS) == "binary"
@@ -232,7 +243,8 @@ def ssfs_plan(
         num_pseudo_labels=k,
         num_eigenvectors=d,
         standardize=_checks.flag(standardize, "standardize"),
-        num_neighbors=neighbor,
+        num_neighbors=neighbors,
+        num_passes=_checks.integer(num_passes, "num_passes", low=1),
         binary=binary,
         selection=next(name for name, kind in SELECTIONS.items() if kind is type(selection)),
         diverse=_checks.option(ranking, "ranking", _RANKINGS) == "diverse",

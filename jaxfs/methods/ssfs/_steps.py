@@ -24,6 +24,8 @@ from jaxfs.surrogates.models import Correlation, ScoringModel
 
 #: Number of neighbours that vote on the label of a sample.
 _VOTERS = 5
+#: Bounds of the number of features, otherwise a fifth, that build the graphs of the next pass.
+_FEWEST, _MOST = 100, 1000
 
 
 class SSFSResult(NamedTuple):
@@ -35,6 +37,8 @@ class SSFSResult(NamedTuple):
     padding are 0. `criterion (d,)`: the criterion by which eigenvectors were selected, smaller is
     better. `selected (k,)`: indices of the kept eigenvectors, best first. `scores_per_eigenvector
     (k, p)`: the scores of the features from the scoring model of each kept eigenvector.
+
+    With g graphs, d and k are g times as large: the eigenvectors of the first graph come first.
     """
 
     scores: Float[Array, "p"]
@@ -52,7 +56,8 @@ class SSFSPlan(eqx.Module):
     num_pseudo_labels: int = eqx.field(static=True)
     num_eigenvectors: int = eqx.field(static=True)
     standardize: bool = eqx.field(static=True)
-    num_neighbors: int = eqx.field(static=True)
+    num_neighbors: tuple[int, ...] = eqx.field(static=True)  # one graph for each
+    num_passes: int = eqx.field(static=True)
     binary: bool = eqx.field(static=True)
     selection: str = eqx.field(static=True)
     diverse: bool = eqx.field(static=True)
@@ -78,7 +83,14 @@ class Spectrum(NamedTuple):
 
 @jax.jit
 def run(key, x, present, plan: SSFSPlan) -> SSFSResult:
-    spectrum = analysed(x, present, plan)
+    found = _one_pass(key, x, present, plan, None)
+    for _ in range(plan.num_passes - 1):
+        found = _one_pass(key, x, present, plan, best(found.scores))
+    return found
+
+
+def _one_pass(key, x, present, plan: SSFSPlan, columns) -> SSFSResult:
+    spectrum = analysed(x, present, plan, columns)
     if plan.selection == "stability":
         masks = resamples(key, present, plan)
         values = jnp.sum(resampled_scores(spectrum, masks, plan).variance, axis=1)
@@ -92,14 +104,25 @@ def run(key, x, present, plan: SSFSPlan) -> SSFSResult:
 
 
 @jax.jit
-def analysed(x, present, plan: SSFSPlan) -> Spectrum:
+def best(scores: Float[Array, "p"]) -> Int[Array, "m"]:
+    """Return the features from which the graphs of the next pass are built."""
+    p = scores.size
+    return lax.top_k(scores, min(p, max(_FEWEST, min(_MOST, p // 5))))[1]
+
+
+@jax.jit
+def analysed(x, present, plan: SSFSPlan, columns: Int[Array, "m"] | None = None) -> Spectrum:
+    """Return the eigenvectors of the graphs of `columns`, or of all features."""
     features = jnp.where(present[:, None], x, 0)
     known = all_finite(features)[0, 0] & (jnp.sum(present.astype(x.dtype)) >= 4)
     features = jnp.where(known, features, 0)
     x = standard_columns(features, present) if plan.standardize else features
-    values, vectors = sample_eigenvectors(
-        x, plan.num_neighbors, plan.num_eigenvectors, present, features
-    )
+    seen, basis = (a if columns is None else a[:, columns] for a in (x, features))
+    pairs = [
+        sample_eigenvectors(seen, q, plan.num_eigenvectors, present, basis)
+        for q in plan.num_neighbors
+    ]
+    values, vectors = (jnp.concat(parts, axis=-1) for parts in zip(*pairs, strict=True))
     known = known & all_finite(values[None])[0, 0]
     halves = jax.vmap(_cut_in_two, in_axes=(1, None), out_axes=1)(vectors, present)
     labels = halves.astype(x.dtype) if plan.binary else vectors
@@ -211,9 +234,11 @@ def _predictability(
 
 @jax.jit
 def kept(values: Float[Array, "d"], plan: SSFSPlan) -> Int[Array, "k"]:
-    """Return the eigenvectors with the smallest values of the criterion; NaN comes last."""
-    order = jnp.argsort(jnp.where(jnp.isnan(values), jnp.inf, values))
-    return order[: plan.num_pseudo_labels].astype(jnp.int32)
+    """Return the eigenvectors of each graph with the smallest criteria; NaN comes last."""
+    of_graph = jnp.where(jnp.isnan(values), jnp.inf, values).reshape(-1, plan.num_eigenvectors)
+    order = jnp.argsort(of_graph, axis=1)[:, : plan.num_pseudo_labels].astype(jnp.int32)
+    first = plan.num_eigenvectors * jnp.arange(order.shape[0], dtype=jnp.int32)
+    return (first[:, None] + order).reshape(-1)
 
 
 # ---- Algorithm 2: scores of features ------------------------------------------------------------

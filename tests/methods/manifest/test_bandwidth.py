@@ -28,12 +28,9 @@ def problem(seed=0, n=24, d=12, classes=2):
 
 def masks(y, classes, folds=(5, 2)):
     """The folds that `manifest_bandwidth` draws with `KEY`."""
-    draw = jax.random.split(KEY)[1]
     present = jnp.ones(len(y), bool)
     counts = jnp.asarray(np.bincount(y, minlength=classes), jnp.int32)
-    return np.asarray(
-        _bandwidth.fold_masks(draw, jnp.asarray(y, jnp.int32), present, counts, folds)
-    )
+    return np.asarray(_bandwidth.fold_masks(KEY, jnp.asarray(y, jnp.int32), present, counts, folds))
 
 
 def root_f(x, y):

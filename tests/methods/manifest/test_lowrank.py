@@ -95,7 +95,7 @@ def test_landmarks_and_passes_approach_the_leading_eigenpairs(monkeypatch):
     @jax.jit
     def factors(x):
         lazy = _nystrom.lazy_kernel(x, w, sigma, shard, x.T)
-        chosen = _nystrom.pivots(KEY, lazy, 40)
+        chosen = _nystrom.pivots(_nystrom.pivot_draws(KEY, shard.total)[0], lazy, 40)
         coarse, fine = (_nystrom.nystrom(lazy, chosen[:m], 6) for m in (8, 40))
         return coarse, fine, _nystrom.refined(lazy, coarse)
 
@@ -116,7 +116,7 @@ def test_landmarks_are_distinct_and_reach_loners():
     @jax.jit
     def landmarks(x):
         lazy = _nystrom.lazy_kernel(x, w, jnp.asarray(1.0), shard, x.T)
-        return _nystrom.pivots(KEY, lazy, 15)
+        return _nystrom.pivots(_nystrom.pivot_draws(KEY, shard.total)[0], lazy, 15)
 
     chosen = landmarks(x).tolist()
     assert {7, 20, 41} < set(chosen)
@@ -132,7 +132,7 @@ def test_landmarks_reach_small_clusters():
     @jax.jit
     def landmarks(key):
         lazy = _nystrom.lazy_kernel(x, jnp.ones(30), jnp.asarray(0.7), shard, x.T)
-        return _nystrom.pivots(key, lazy, 30)
+        return _nystrom.pivots(_nystrom.pivot_draws(key, shard.total)[0], lazy, 30)
 
     chosen = map(landmarks, jax.random.split(KEY, 10))
     # Of uniform draws, 26% reach the cluster.

@@ -358,6 +358,9 @@ def test_gradients_are_zero():
         ({"scoring": BoostedTrees(l2=-5.0)}, "l2 must be at least 0, got -5.0"),
         ({"scoring": BoostedTrees(num_trees=0)}, "num_trees must be at least 1, got 0"),
         ({"num_neighbors": 30}, r"num_neighbors must be an integer in \[1, 29\], got 30"),
+        ({"num_neighbors": (2, 30)}, r"num_neighbors must be an integer in \[1, 29\], got 30"),
+        ({"num_neighbors": ()}, r"num_neighbors must be an integer"),
+        ({"num_passes": 0}, "num_passes must be at least 1, got 0"),
         ({"pseudo_labels": "ternary"}, "pseudo_labels must be one of 'binary', 'continuous'"),
         (
             {"selection": "none"},
@@ -417,3 +420,37 @@ def test_a_traced_fraction():
 
     half, most = criterion(0.5), criterion(0.95)
     assert np.all(np.asarray(half) > np.asarray(most))
+
+
+def wide_data() -> np.ndarray:
+    """150 features, so that a second pass leaves out 50."""
+    return np.concatenate([data(), rng(6).normal(size=(N, 141))], axis=1)
+
+
+def test_the_scores_of_several_graphs_add_up():
+    options = {"selection": "predictability", "scoring": "correlation"}
+    one, other, both = (run(num_neighbors=q, **options) for q in (2, 5, (2, 5)))
+    assert_close(both.scores, one.scores + other.scores, 1e-9)
+    assert both.eigenvectors.shape == (N, 4 * K)
+    np.testing.assert_array_equal(both.selected, [*one.selected, *(other.selected + 2 * K)])
+
+
+def test_a_second_pass_builds_the_graph_from_the_best_features():
+    x = wide_data()
+    options = {"selection": "predictability", "scoring": "correlation"}
+    first = run(x, ranking="diverse", **options)
+    columns = np.argsort(-np.asarray(first.scores), kind="stable")[:100]
+    inside = run(x[:, columns], **options)
+    both = run(x, ranking="diverse", num_passes=2, **options)
+    # The order of the columns changes the rounding of the distances.
+    assert_close(both.eigenvalues, inside.eigenvalues, 1e-9)
+    vectors = np.asarray(inside.eigenvectors)[:, np.asarray(inside.selected)]
+    expected = np.corrcoef(vectors.T, oracle.standardized(x).T)[:K, K:] ** 2
+    assert_close(both.scores_per_eigenvector, expected, 1e-9)
+
+
+def test_the_estimator_makes_the_same_passes():
+    x = wide_data().astype(np.float32)
+    found = jaxfs.estimators.SSFS(n_pseudo_labels=K, n_neighbors=(2, 5), n_passes=2).fit(x)
+    expected = jaxfs.ssfs(KEY, x, num_pseudo_labels=K, num_neighbors=(2, 5), num_passes=2)
+    assert_close(found.scores_, expected.scores, 1e-3)
