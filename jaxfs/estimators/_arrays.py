@@ -210,7 +210,7 @@ class PaddedData:
         """Return how often each sample counts, `(n,)`."""
         if self.sample_weight is None:
             return np.ones(self.num_samples, self.values.dtype)
-        return self.sample_weight
+        return self.sample_weight.astype(self.values.dtype)
 
     def neighbors(self, wanted: int, name: str) -> int:
         """Return the number of neighbours: `wanted`, or fewer if the smallest class has fewer.

@@ -356,8 +356,6 @@ class Selector(SelectorMixin, BaseEstimator):
             if num_classes < 2:
                 expected = f"{type(self).__name__} needs at least 2 classes in y"
                 raise ValueError(f"{expected}, got one class: {self.classes_.tolist()[0]!r}")
-        if weights is not None:
-            weights = weights.astype(values.dtype)
         pad = self._pad_features
         return PaddedData(values, target, num_classes, pad, weights, source), kept
 

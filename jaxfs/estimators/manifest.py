@@ -272,7 +272,8 @@ def _single(data: PaddedData) -> PaddedData:
     overflow.
     """
     largest = np.max(np.abs(data.values), initial=np.finfo(data.values.dtype).tiny)
-    return dataclasses.replace(data, values=(data.values / largest).astype(np.float32))
+    values = (data.values / largest).astype(np.float32)
+    return dataclasses.replace(data, values=values, source=None)
 
 
 def _score_of_labels(x: Any, y: Any, *, weights: Any, **options: Any) -> Any:
