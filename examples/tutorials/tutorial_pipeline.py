@@ -69,9 +69,10 @@ plot.accuracy_curve(counts, curves, baseline=baseline.mean(), ax=figure)
 figure.savefig("search.png", dpi=90)
 
 # --8<-- [start:stable]
-stable = StabilitySelector(ReliefF(n_features_to_select=5), n_resamples=50, random_state=0)
+relieff = ReliefF(n_features_to_select=5)
+stable = StabilitySelector(relieff, n_resamples=50, threshold=0.9, random_state=0)
 stable.fit(StandardScaler().set_output(transform="pandas").fit_transform(X), y)
-print(f"stability {stable.stability_:.2f}; chosen in more than half of the samples:")
+print(f"stability {stable.stability_:.2f}; chosen in more than 90% of the subsamples:")
 print(", ".join(stable.get_feature_names_out()))
 # --8<-- [end:stable]
 
@@ -84,5 +85,5 @@ ax = plot.score_bars(
     label="share of 50 subsamples",
     ax=figure,
 )
-ax.axvline(0.5, color="black", linewidth=1, linestyle=":")
+ax.axvline(0.9, color="black", linewidth=1, linestyle=":")
 figure.savefig("stable.png", dpi=90)
