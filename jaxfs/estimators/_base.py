@@ -306,7 +306,8 @@ class Selector(SelectorMixin, BaseEstimator):
             self._prepare(data)
             self._check_memory(data)
             self._wanted(data.num_features)
-            self._blocks = self._check_blocks(blocks, kept.size).rows(kept)
+            blocks = self._check_blocks(blocks, kept.size)
+            self._blocks = blocks if kept.all() else blocks.rows(kept)
             yield data
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[PaddedData, np.ndarray]:
