@@ -19,7 +19,7 @@ ARGS ?=
 # Delete the half-written target of an interrupted recipe.
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-min check format docs bench lock clean .venv .venv-min
+.PHONY: help demo test test-all test-min check format docs pictures bench lock clean .venv .venv-min
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,15 @@ format: $(VENV)/.stamp ## format the code and fix what the linter can
 
 docs: $(VENV)/.stamp ## build the documentation into docs/site
 	cd docs && ../$(PY) -m zensical build --strict --clean
+
+pictures: $(VENV)/.stamp ## draw the pictures of the gallery and the tutorials into docs/pages/images
+	rm -f docs/pages/images/gallery/* docs/pages/images/tutorials/*
+	@set -e; for script in examples/gallery/*.py examples/tutorials/*.py; do \
+		folder=docs/pages/images/$$(basename $$(dirname $$script)); mkdir -p $$folder; \
+		echo "== $$script"; (cd $$folder && "$(CURDIR)/$(PY)" "$(CURDIR)/$$script"); done
+	rm -f docs/pages/images/tutorials/*.csv docs/pages/images/tutorials/*.html
+	$(PY) examples/digits.py --output docs/pages/images/gallery/operators.png
+	$(PY) examples/stability.py --embedded --output docs/pages/images/gallery/ranks.png
 
 bench: $(VENV)/.stamp ## run every script of benchmarks/speed; JAXFS_DATA=DIR names the data
 	@set -e; for name in $(sort $(basename $(notdir $(wildcard benchmarks/speed/*.py)))); do \

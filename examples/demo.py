@@ -113,7 +113,7 @@ def draw(scores: np.ndarray, means: list[np.ndarray], path: Path) -> None:
     axes[2].set_title(f"ManiFeSt score, {NUM_SELECTED} best")
     for axis in axes:
         axis.set(xticks=range(SIDE), yticks=range(SIDE), xlabel="column", ylabel="row")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=100)
 
 
 def main() -> None:

@@ -110,7 +110,7 @@ def draw(data: Data, results: dict[str, jaxfs.Stability], path: Path) -> None:
     for axis, (name, result) in zip(axes, results.items(), strict=True):
         plot.rank_intervals(result, data.names, num_shown=NUM_SHOWN, ax=axis)
         axis.set_title(name, loc="left")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=70)
 
 
 def main() -> None:

@@ -18,6 +18,9 @@ import numpy as np
 from jax._src import xla_bridge
 from jaxtyping import Array, Bool
 
+#: DLPack's codes for memory that the host can read: ordinary memory, and memory pinned for a GPU.
+_HOST_MEMORY = (1, 3, 11)
+
 
 def fail(name: str, expected: str, got: Any) -> ValueError:
     """Return a `ValueError` with the message "`name` must be `expected`, got `got`"."""
@@ -96,6 +99,8 @@ def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
             raise fail(name, "an array without a gradient", f"{lost}; {hint}")
         if str(getattr(x, "dtype", "")).endswith("float16"):  # of PyTorch, bfloat16 included
             raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
+        if on_accelerator(x):
+            return numpy_or_jax(from_accelerator(x, name), name)
         try:
             # DLPack fails for memory of other devices and for read-only memory; `asarray` copies.
             with contextlib.suppress(AttributeError, BufferError, RuntimeError, TypeError):
@@ -109,6 +114,29 @@ def numpy_or_jax(x: Any, name: str) -> jax.Array | np.ndarray:
     if narrow or x.dtype.itemsize > 8:
         raise fail(name, "of dtype float32 or float64", f"{x.dtype}; cast it first")
     return np.asarray(x, dtype=x.dtype.newbyteorder("="))
+
+
+def on_accelerator(x: Any) -> bool:
+    """Return whether an array of another library is in the memory of a GPU or the like."""
+    if isinstance(x, (np.ndarray, np.generic, jax.Array)):
+        return False
+    if hasattr(x, "__dlpack_device__"):
+        return int(x.__dlpack_device__()[0]) not in _HOST_MEMORY
+    return hasattr(x, "__cuda_array_interface__")
+
+
+def from_accelerator(x: Any, name: str) -> jax.Array:
+    """Return an array on an accelerator as a JAX array on the same device, without a host copy.
+
+    Without x64, JAX narrows 64-bit numbers on the device, and nothing checks whether they fit.
+    """
+    if hasattr(x, "detach"):  # PyTorch
+        x = x.detach().contiguous()
+    try:
+        return jnp.from_dlpack(x) if hasattr(x, "__dlpack__") else jnp.asarray(x)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        got = f"{type(x).__name__} on {getattr(x, 'device', 'another device')}"
+        raise fail(name, "contiguous, on a device that JAX has", got) from error
 
 
 def unmasked(x: Any, name: str) -> None:

@@ -243,3 +243,37 @@ MISTAKES = {
 def test_mistakes_are_named(message):
     with pytest.raises(ValueError, match=message):
         MISTAKES[message]()
+
+
+class OnGPU:
+    """An array of CuPy or PyTorch in the memory of a GPU, as far as there can be one here."""
+
+    dtype, shape, device = np.dtype("float32"), (10, 3), "cuda:0"
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **options):
+        raise BufferError("no such device")
+
+    def __array__(self, *_):
+        raise AssertionError("the array passed through the host")
+
+
+def test_arrays_on_a_gpu_do_not_pass_through_the_host(monkeypatch):
+    message = "x must be contiguous, on a device that JAX has, got OnGPU on cuda:0"
+    with pytest.raises(ValueError, match=message):
+        jaxfs.variance_score(OnGPU())
+    # With a GPU, JAX reads the memory where it is.
+    monkeypatch.setattr(jnp, "from_dlpack", lambda x: jnp.asarray(X, x.dtype))
+    assert_close(jaxfs.variance_score(OnGPU()), X.var(axis=0), 1e-6)
+
+
+def test_cuda_array_interface_counts_as_gpu():
+    class Numba:
+        __cuda_array_interface__: dict = {}  # noqa: RUF012
+
+    assert _checks.on_accelerator(Numba())
+    assert not any(
+        map(_checks.on_accelerator, (X, jnp.asarray(X), [1.0], array_api_strict.ones(2)))
+    )

@@ -130,8 +130,8 @@ def _tested(
     estimator: Any, request: Request, values: np.ndarray, y: Any, blocks: dict[str, np.ndarray]
 ) -> Significance | None:
     """Return the p-values of the fit, or those of the permutation test that a request asks for."""
-    if hasattr(estimator, "q_values_"):
-        return Significance(estimator.p_values_, estimator.q_values_)
+    if hasattr(estimator, "qvalues_"):
+        return Significance(estimator.pvalues_, estimator.qvalues_)
     if request.permutations is None:
         return None
     if request.standardize:

@@ -17,11 +17,13 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import _array_api, check_random_state
 
 from jaxfs import _checks
 from jaxfs._checks import listed
 
+#: Function of scikit-learn that compares the libraries of `fit` and `transform`, from 1.9 on.
+check_same_namespace = getattr(_array_api, "check_same_namespace", lambda *_, **__: None)
 #: Libraries whose arrays have no `__array_namespace__`.
 _WITHOUT_NAMESPACE = ("torch", "cupy")
 #: Number of samples from which data are not padded: computing then takes longer than compiling.
@@ -45,6 +47,14 @@ class Namespace(NamedTuple):
         if self.xp.__name__ == "torch":
             return self.xp.index_select(x, 1, self.asarray(indices))
         return self.xp.take(x, self.asarray(indices), axis=1)
+
+    def is_finite(self, x: Any) -> bool:
+        """Return whether all numbers are finite, computed on the device of the array."""
+        return bool(self.xp.all(self.xp.isfinite(x)))
+
+    def with_zeros(self, x: Any) -> Any:
+        """Return an array `(n, k)` with a column of zeros after its last column."""
+        return self.xp.concat([x, self.xp.zeros_like(x[:, :1])], axis=1)
 
 
 def namespace(x: Any) -> Namespace | None:
@@ -121,6 +131,20 @@ def check_finite(x: np.ndarray, estimator: BaseEstimator, where: str = "") -> No
         )
 
 
+def checked_weights(sample_weight: Any, n: int, dtype: np.dtype) -> np.ndarray:
+    """Return sample weights `(n,)` as NumPy array, checked to be finite and nonnegative."""
+    _checks.unmasked(sample_weight, "sample_weight")
+    weights = np.asarray(to_numpy(sample_weight), dtype)
+    if weights.shape != (n,):
+        expected = f"of shape ({n},), one weight a sample"
+        raise _checks.fail("sample_weight", expected, f"shape {weights.shape}")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise _checks.fail("sample_weight", "finite and nonnegative", weights.min())
+    if not weights.any():
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return weights
+
+
 def column_name(estimator: BaseEstimator, j: int) -> str:
     """Return the name of column j for a message."""
     names = getattr(estimator, "feature_names_in_", None)
@@ -138,12 +162,18 @@ class PaddedData:
     the results. With `pad_features`, fewer than 64 features are padded with zero columns to a
     multiple of 8. Use it only for methods in which constant features do not change the results of
     the other features.
+
+    `sample_weight (n,)` is positive; without it, every sample has weight 1. `source` is the
+    caller's array of these samples if it is on an accelerator: the core then reads it there, and
+    `values` is a copy for the checks.
     """
 
     values: np.ndarray
     target: np.ndarray | None
     num_classes: int
     pad_features: bool = False
+    sample_weight: np.ndarray | None = None
+    source: Any = None
 
     @property
     def num_samples(self) -> int:
@@ -156,11 +186,14 @@ class PaddedData:
     @functools.cached_property
     def x(self) -> Array:
         more = -self.num_features % 8 if self.pad_features and self.num_features < 64 else 0
-        return padded(np.pad(self.values, [(0, 0), (0, more)]))
+        if self.source is None:
+            return padded(np.pad(self.values, [(0, 0), (0, more)]))
+        x = _checks.from_accelerator(self.source, "X").astype(self.values.dtype)
+        return jnp.pad(x, [(0, padded_size(len(x)) - len(x)), (0, more)])
 
     @functools.cached_property
     def weights(self) -> Array:
-        return padded(np.ones(self.num_samples, self.values.dtype))
+        return padded(self._counts())
 
     @functools.cached_property
     def y(self) -> Array:
@@ -173,23 +206,33 @@ class PaddedData:
             options["num_classes"] = self.num_classes
         return function(*data, *arguments, weights=self.weights, **options)
 
+    def _counts(self) -> np.ndarray:
+        """Return how often each sample counts, `(n,)`."""
+        if self.sample_weight is None:
+            return np.ones(self.num_samples, self.values.dtype)
+        return self.sample_weight.astype(self.values.dtype)
+
     def neighbors(self, wanted: int, name: str) -> int:
-        """Return the number of neighbours: `wanted`, or fewer if the smallest class has fewer."""
+        """Return the number of neighbours: `wanted`, or fewer if the smallest class has fewer.
+
+        Weights count samples.
+        """
         wanted = _checks.integer(wanted, "n_neighbors", low=1)
-        least = self.num_samples
+        counts = self._counts()
+        least = counts.sum()
         if self.num_classes:
-            least = int(np.bincount(np.asarray(self.target)).min())
+            least = np.bincount(np.asarray(self.target), counts).min()
         if least < 2:
-            raise ValueError(f"{name} needs at least 2 samples of every class, got 1 sample of one")
-        return min(wanted, least - 1)
+            got = "1 sample" if self.sample_weight is None else f"a total weight of {least:g}"
+            raise ValueError(f"{name} needs at least 2 samples of every class, got {got} of one")
+        return min(wanted, int(least) - 1)
 
     def against_rest(self, code: int) -> dict[str, Any]:
         """Return samples `x1` of one class, `x2` of all others, and `weights1` and `weights2`."""
-        found = {}
+        found, counts = {}, self._counts()
         for number, rows in ((1, self.target == code), (2, self.target != code)):
-            values = self.values[rows]
-            found[f"x{number}"] = padded(values)
-            found[f"weights{number}"] = padded(np.ones(values.shape[0], values.dtype))
+            found[f"x{number}"] = padded(self.values[rows])
+            found[f"weights{number}"] = padded(counts[rows])
         return found
 
 

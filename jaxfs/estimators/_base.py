@@ -8,6 +8,7 @@ function is not enough.
 
 import contextlib
 import dataclasses
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +37,8 @@ _DTYPES = (None, "float32", "float64")
 _FOLDS = 5
 #: Share of the free memory that a fit may take; the rest is left to other programs.
 _SHARE = 0.85
+#: Environment variable with the address of the documentation, for links in notebooks.
+_DOCS = "JAXFS_DOCS_URL"
 
 
 class FitMemory(NamedTuple):
@@ -89,13 +92,17 @@ class Selector(SelectorMixin, BaseEstimator):
       this number came about.
     - `n_features_in_`, `feature_names_in_`: number and names of the features of `X`.
     - `classes_`: the class labels.
-    - `p_values_ (d,)`, `q_values_ (d,)`: for `"fdr"`; significant features have the first ranks.
+    - `pvalues_ (d,)`, `qvalues_ (d,)`: for `"fdr"`; significant features have the first ranks.
     - `cv_results_`: for `"one_se"`, the numbers of features that were tried, and their accuracies.
 
-    `scores_`, `ranking_`, `support_` and the result of `transform` are arrays of the same library
-    and on the same device as `X` (PyTorch, CuPy, JAX, or any library of the array-API standard).
-    For pandas and polars frames they are NumPy arrays; after `set_output`, `transform` returns
-    frames.
+    Attributes that are arrays (except `classes_`), and the result of `transform`, are arrays of the
+    same library and on the same device as `X` (PyTorch, CuPy, JAX, or any library of the array-API
+    standard). For pandas and polars frames they are NumPy arrays; after `set_output`, `transform`
+    returns frames.
+
+    The `fit` of methods whose scores take weights is `fit(X, y, sample_weight=None, …)`. Weights
+    count samples: a sample of weight 2 is the same as two equal samples, and a sample of weight 0
+    is left out. Ask for weights in a pipeline with `set_fit_request(sample_weight=True)`.
     """
 
     n_features_to_select: int | float | str | FDR = "auto"
@@ -113,6 +120,8 @@ class Selector(SelectorMixin, BaseEstimator):
     _copies: ClassVar[int] = 4
     #: Function of the core, as a static method.
     _function: ClassVar[Any]
+    #: Page of the documentation on the method.
+    _guide: ClassVar[str] = "estimators"
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, strata: Any = None) -> Self:
         """Score or select the features of `X (n, d)`, with the target `y (n,)` if there is one.
@@ -123,10 +132,13 @@ class Selector(SelectorMixin, BaseEstimator):
         between whole groups, such as patients with several samples, and within strata, such as
         sites. With `"one_se"`, the samples of a group stay in one fold.
         """
+        return self._fit_or_restore(X, y, Blocks(groups, strata))
+
+    def _fit_or_restore(self, X: Any, y: Any, blocks: Blocks, sample_weight: Any = None) -> Self:
         _checks.refuse_forked()
         before = dict(vars(self))
         try:
-            self._fit(X, y, Blocks(groups, strata))
+            self._fit(X, y, blocks, sample_weight)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -134,18 +146,39 @@ class Selector(SelectorMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the selected columns of `X`, in the order of `X`."""
+        """Return the selected columns of `X`, in the order of `X`.
+
+        With scikit-learn's `array_api_dispatch`, `X` must be of the library and on the device of
+        the data of `fit`, as for the estimators of scikit-learn. Otherwise it may be any array.
+        """
         check_is_fitted(self)
         _checks.unmasked(X, "X")
-        caller, values = _arrays.namespace(X), _arrays.to_numpy(X)
+        _arrays.check_same_namespace(X, self, attribute="scores_", method="transform")
+        caller = _arrays.namespace(X)
+        if caller is not None and X.ndim == 2:
+            validate_data(self, X, reset=False, skip_check_array=True)
+            if not caller.is_finite(X):
+                _arrays.check_finite(_arrays.to_numpy(X), self)
+            return caller.columns(X, self.get_support(indices=True))
+        values = _arrays.to_numpy(X)
         _arrays.check_columns(values)
         values = validate_data(self, values, dtype=None, ensure_all_finite=False, reset=False)
         if values.dtype == object:
             values = values.astype(np.float64)
         _arrays.check_finite(values, self)
+        return super().transform(X)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Return `X` with columns of zeros in place of the features that were not selected."""
+        caller = _arrays.namespace(X)
         if caller is None:
-            return super().transform(X)
-        return caller.columns(X, self.get_support(indices=True))
+            return super().inverse_transform(X)
+        support = self.get_support()
+        if X.ndim != 2 or X.shape[1] != support.sum():
+            raise ValueError("X has a different shape than during fitting.")
+        # Every feature that was not selected takes the column of zeros at the end.
+        source = np.where(support, np.cumsum(support) - 1, support.sum())
+        return caller.columns(caller.with_zeros(X), source)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with `deep` also options of variants (`objective__gamma`)."""
@@ -177,10 +210,16 @@ class Selector(SelectorMixin, BaseEstimator):
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self)
-        return self._mask
+        return _arrays.to_numpy(self.support_)
+
+    def _get_doc_link(self) -> str:
+        """Return the address of the guide for the HTML representation; "" if it is unknown."""
+        site = os.environ.get(_DOCS, "").rstrip("/")
+        return f"{site}/{self._guide}.html" if site else ""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.array_api_support = True
         tags.target_tags.required = self._target_kind() not in ("none", "any")
         tags.input_tags.sparse = False
         tags.input_tags.allow_nan = False
@@ -238,42 +277,49 @@ class Selector(SelectorMixin, BaseEstimator):
         """Return the number of array entries in a fit of n samples, d features and c classes."""
         return self._copies * n * d
 
-    def _fit(self, X: Any, y: Any, blocks: Blocks) -> None:
+    def _fit(self, X: Any, y: Any, blocks: Blocks, sample_weight: Any) -> None:
         caller = _arrays.namespace(X)
-        with self._reading(X, y, blocks) as data:
+        with self._reading(X, y, blocks, sample_weight) as data:
             if self.n_features_to_select == "one_se":
                 self._validate_number(data)
             found = self._answer(data)
         scores, order = np.asarray(found.pop("scores_")), np.asarray(found.pop("order"))
-        self._mask = np.zeros(scores.shape, bool)
-        self._mask[order[: found.pop("number")]] = True
-        self.n_features_ = int(self._mask.sum())
+        support = np.zeros(scores.shape, bool)
+        support[order[: found.pop("number")]] = True
+        self.n_features_ = int(support.sum())
         self.n_features_reason_ = found.pop("reason", None) or self._reason(data.num_features)
         ranking = np.full(scores.shape, order.size + 1, np.int64)
         ranking[order] = np.arange(1, order.size + 1)
         keep = caller.asarray if caller is not None else np.asarray
-        self.scores_, self.ranking_, self.support_ = map(keep, (scores, ranking, self._mask))
+        found |= {"scores_": scores, "ranking_": ranking, "support_": support}
         for name, value in found.items():
-            setattr(self, name, value)
+            setattr(self, name, keep(value) if isinstance(value, np.ndarray) else value)
 
     @contextlib.contextmanager
-    def _reading(self, X: Any, y: Any, blocks: Blocks) -> Iterator[PaddedData]:
+    def _reading(
+        self, X: Any, y: Any, blocks: Blocks, sample_weight: Any = None
+    ) -> Iterator[PaddedData]:
         """Read and check everything before the work, and set the precision of JAX for it."""
-        data = self._read(X, y)
+        data, kept = self._read(X, y, sample_weight)
         wide = data.values.dtype == np.float64
         with jax.enable_x64(True) if wide else contextlib.nullcontext():
             self._prepare(data)
             self._check_memory(data)
             self._wanted(data.num_features)
-            self._blocks = self._check_blocks(blocks, data.num_samples)
+            blocks = self._check_blocks(blocks, kept.size)
+            self._blocks = blocks if kept.all() else blocks.rows(kept)
             yield data
 
-    def _read(self, X: Any, y: Any) -> PaddedData:
-        """Return the checked data, and set the attributes that describe the features."""
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[PaddedData, np.ndarray]:
+        """Return the checked data and the mask `(n,)` of the samples with a positive weight.
+
+        It sets the attributes that describe the features.
+        """
         _checks.option(self.dtype, "dtype", _DTYPES)  # type: ignore[arg-type]
         _checks.flag(self.verbose, "verbose")
         _checks.unmasked(X, "X")
         _checks.unmasked(y, "y")
+        source = X if _checks.on_accelerator(X) and sample_weight is None else None
         X, y = _arrays.to_numpy(X), _arrays.to_numpy(y)
         _arrays.check_columns(X)
         num_classes, kind = 0, self._target_kind()
@@ -288,6 +334,12 @@ class Selector(SelectorMixin, BaseEstimator):
         )
         values, target = found if kind != "none" else [found, None]
         _arrays.check_finite(values, self)
+        weights, kept = None, np.ones(values.shape[0], bool)
+        if sample_weight is not None:
+            weights = _arrays.checked_weights(sample_weight, values.shape[0], values.dtype)
+            kept = weights > 0
+            values, weights = values[kept], weights[kept]
+            target = None if target is None else target[kept]
         if self.dtype is not None and values.dtype != self.dtype:
             with np.errstate(over="ignore"):
                 cast = values.astype(self.dtype)
@@ -305,7 +357,8 @@ class Selector(SelectorMixin, BaseEstimator):
             if num_classes < 2:
                 expected = f"{type(self).__name__} needs at least 2 classes in y"
                 raise ValueError(f"{expected}, got one class: {self.classes_.tolist()[0]!r}")
-        return PaddedData(values, target, num_classes, self._pad_features)
+        pad = self._pad_features
+        return PaddedData(values, target, num_classes, pad, weights, source), kept
 
     def _check_memory(self, data: PaddedData) -> None:
         """Raise `MemoryError` before the fit starts if it needs more than the free memory."""
@@ -343,6 +396,8 @@ class Selector(SelectorMixin, BaseEstimator):
         if data.target is None:
             name = type(self).__name__
             raise ValueError(f'n_features_to_select="one_se" needs a target, and {name} uses none')
+        if data.sample_weight is not None:
+            raise ValueError('n_features_to_select="one_se" does not use sample_weight')
         classes, counts = data.num_classes > 0, _validation.feature_counts(data.num_features)
         y = self.classes_[data.target] if classes else data.target
         inner = clone(self).set_params(n_features_to_select=int(counts[-1]), verbose=False)
@@ -377,6 +432,25 @@ class Selector(SelectorMixin, BaseEstimator):
         if self.n_features_to_select == "one_se":
             return self._validated_reason
         return _number.plain_reason(self.n_features_to_select, self.n_features_, d)
+
+
+class WeightedFit(Selector):
+    """Base class of methods whose scores take sample weights."""
+
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        strata: Any = None,
+    ) -> Self:
+        """Score or select the features of `X (n, d)`, as `Selector.fit`.
+
+        `sample_weight (n,)` is nonnegative and counts samples: a sample of weight 2 is the same as
+        two equal samples, and a sample of weight 0 is left out.
+        """
+        return self._fit_or_restore(X, y, Blocks(groups, strata), sample_weight)
 
 
 class ScoringSelector(Selector):
@@ -431,12 +505,12 @@ class ScoringSelector(Selector):
             "order": order[np.argsort(~chosen[order], stable=True)],
             "number": int(chosen.sum()),
             "reason": tested.reason(rule.level),
-            "p_values_": tested.p_values,
-            "q_values_": tested.q_values,
+            "pvalues_": tested.p_values,
+            "qvalues_": tested.q_values,
         }
 
 
-class GreedySelector(Selector):
+class GreedySelector(WeightedFit):
     """Base class of methods that choose features sequentially."""
 
     def _select(self, data: PaddedData, number: int) -> Selection:

@@ -43,6 +43,10 @@ class Blocks(NamedTuple):
         """Return integer codes."""
         return Blocks(*(_codes(value, name, n) for name, value in self._asdict().items()))
 
+    def rows(self, kept: np.ndarray) -> "Blocks":
+        """Return the groups and strata of some samples."""
+        return Blocks(*(None if value is None else value[kept] for value in self))
+
 
 class Significance(NamedTuple):
     """p-values and q-values of d features.

@@ -13,7 +13,7 @@ from sklearn.preprocessing import scale as standard_scale
 
 from jaxfs import _checks
 from jaxfs.estimators import _number, _progress, _validation
-from jaxfs.estimators._arrays import PaddedData, kind_of_target
+from jaxfs.estimators._arrays import PaddedData, kind_of_target, to_numpy
 from jaxfs.estimators._base import Selector, estimator
 from jaxfs.estimators._number import default_number
 from jaxfs.estimators._validation import AccuracyCurve, Fold, accuracy_curve
@@ -118,6 +118,7 @@ class AutoSelector(Selector):
 
         Samples of equal `groups (n,)`, such as samples of one patient, stay in the same fold.
         """
+        y, groups = to_numpy(y), to_numpy(groups)
         self._groups = None if groups is None else np.asarray(groups)
         _checks.option(self.target, "target", ("auto", "classes", "numbers"))
         self._kind = self.target if self.target != "auto" else kind_of_target(y)

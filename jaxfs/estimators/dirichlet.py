@@ -61,6 +61,7 @@ class DirichletGraphSelector(Selector):
     n_restarts: int = 4
     random_state: Any = None
 
+    _guide: ClassVar[str] = "methods/dirichlet"
     _targets: ClassVar[str] = "none"
     _least_samples: ClassVar[int] = 3
     _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {"objective": OBJECTIVES}

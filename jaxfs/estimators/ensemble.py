@@ -1,7 +1,7 @@
 """Estimators made of other estimators: combined scores, and stability selection."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -9,9 +9,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _BaseComposition
 
 from jaxfs import _checks
+from jaxfs._checks import listed
 from jaxfs.estimators import _number, _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
-from jaxfs.estimators._base import ScoringSelector, Selector, estimator
+from jaxfs.estimators._base import ScoringSelector, Selector, WeightedFit, estimator
 from jaxfs.estimators._validation import fit_key
 from jaxfs.estimators._wrapped import caller_labels, seeded
 from jaxfs.estimators.filters import ReliefF
@@ -30,7 +31,7 @@ def _checked(inner: Any, name: str) -> Selector:
 
 
 @estimator
-class CombinedSelector(_BaseComposition, ScoringSelector):
+class CombinedSelector(_BaseComposition, WeightedFit, ScoringSelector):
     """Combined scores of several methods, by default ManiFeSt and ReliefF.
 
     A method may find features that another method misses. By default the result is the sum of
@@ -39,7 +40,8 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
     **Parameters** in addition to those of `Selector`:
 
     - `estimators`: a list of pairs `(name, estimator)`. The list may contain estimators for classes
-      or estimators for numbers, but not both, and unsupervised estimators.
+      or estimators for numbers, but not both, and unsupervised estimators. Sample weights need
+      estimators that take them.
     - `method`, `offset`: as in `jaxfs.combine_scores`; `method` is `"robust"` (by default),
       `"sum"`, `"mean_rank"` or `"reciprocal_rank"`.
 
@@ -55,6 +57,8 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
     estimators: list[tuple[str, Any]] | None = None
     method: str = "robust"
     offset: float | None = None
+
+    _guide: ClassVar[str] = "methods/stability"
 
     def _members(self) -> list[tuple[str, Selector]]:
         if self.estimators is None:
@@ -78,13 +82,19 @@ class CombinedSelector(_BaseComposition, ScoringSelector):
         return self
 
     def _score(self, data: PaddedData) -> Any:
-        y = caller_labels(self, data)
+        y, weights = caller_labels(self, data), data.sample_weight
         self.estimators_ = []
         members = self._members()
+        without = [name for name, inner in members if not isinstance(inner, WeightedFit)]
+        if weights is not None and without:
+            raise ValueError(f"sample_weight: {listed(without)} of estimators do not take weights")
+        options = {} if weights is None else {"sample_weight": weights}
         with _progress.bar("methods", len(members), show=self.verbose) as done:
             for name, inner in members:
                 known = vars(self).get("_known", {}).get(fit_key(inner))
-                self.estimators_.append((name, known or clone(inner).fit(data.values, y)))
+                self.estimators_.append(
+                    (name, known or clone(inner).fit(data.values, y, **options))
+                )
                 done(1)
         scores = [np.asarray(inner.scores_, data.values.dtype) for _, inner in self.estimators_]
         return combine_scores(*scores, method=self.method, offset=self.offset)
@@ -141,6 +151,8 @@ class StabilitySelector(Selector):
     fraction: float = 0.5
     threshold: float | None = None
     random_state: Any = None
+
+    _guide: ClassVar[str] = "methods/stability"
 
     def _target_kind(self) -> str:
         return _checked(self.estimator, "estimator")._target_kind()

@@ -9,7 +9,7 @@ from sklearn.utils import ClassifierTags
 from jaxfs import _checks, inference
 from jaxfs.estimators import _arrays
 from jaxfs.estimators._arrays import PaddedData
-from jaxfs.estimators._base import ScoringSelector, estimator
+from jaxfs.estimators._base import ScoringSelector, WeightedFit, estimator
 from jaxfs.estimators._number import FDR
 from jaxfs.estimators._significance import Significance, by_law
 from jaxfs.inference import AnovaScore, ReliefFScore
@@ -42,7 +42,7 @@ _LAWS: dict[str, Callable[..., Any]] = {
 
 
 @estimator
-class FilterSelector(ScoringSelector):
+class FilterSelector(WeightedFit, ScoringSelector):
     """Features scored individually: fast for any number of features, but ignores interactions.
 
     **Parameters** in addition to those of `Selector`:
@@ -59,6 +59,7 @@ class FilterSelector(ScoringSelector):
 
     criterion: str = "anova"
 
+    _guide: ClassVar[str] = "methods/filters"
     _no_score: ClassVar[str] = "there are too few samples, or their numbers are too large"
 
     def _target_kind(self) -> str:
@@ -124,6 +125,7 @@ class MutualInformation(ScoringSelector):
     n_bins: int | None = None
     binning: str | None = None
 
+    _guide: ClassVar[str] = "methods/filters"
     _copies: ClassVar[int] = 8
     _function = staticmethod(classical.mutual_information_score)
 
@@ -163,13 +165,14 @@ class MutualInformationRegression(_NeighborSelector):
 
     n_neighbors: int = 3
 
+    _guide: ClassVar[str] = "methods/filters"
     _targets: ClassVar[str] = "numbers"
     _copies: ClassVar[int] = 8
     _function = staticmethod(classical.mutual_information_regression_score)
 
 
 @estimator
-class ReliefF(_NeighborSelector):
+class ReliefF(WeightedFit, _NeighborSelector):
     """Features that differ between near samples of different classes; finds interactions.
 
     **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of nearest samples
@@ -187,6 +190,7 @@ class ReliefF(_NeighborSelector):
 
     n_neighbors: int = 10
 
+    _guide: ClassVar[str] = "methods/relieff"
     _function = staticmethod(classical.relieff_score)
 
     def _label_score(self, data: PaddedData) -> Any:
@@ -197,7 +201,7 @@ class ReliefF(_NeighborSelector):
 
 
 @estimator
-class RReliefF(_NeighborSelector):
+class RReliefF(WeightedFit, _NeighborSelector):
     """Features that differ between near samples of different numeric targets: ReliefF for numbers.
 
     **Parameters** in addition to those of `Selector`: `n_neighbors`, the number of nearest samples
@@ -210,6 +214,7 @@ class RReliefF(_NeighborSelector):
     n_neighbors: int = 10
     sigma: float | None = 20.0
 
+    _guide: ClassVar[str] = "methods/relieff"
     _targets: ClassVar[str] = "numbers"
     _function = staticmethod(classical.rrelieff_score)
 

@@ -13,6 +13,7 @@ __all__ = ["CanonicalCorrelation", "GaussianCompromise", "GaussianKL"]
 
 
 class _GaussianSelector(GreedySelector):
+    _guide: ClassVar[str] = "methods/gaussian"
     #: Function of the number of classes: the number of arrays `(k, d)` that the search holds.
     _factors: ClassVar[Any]
 

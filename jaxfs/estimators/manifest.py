@@ -12,7 +12,7 @@ import numpy as np
 from jaxfs import _checks
 from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
-from jaxfs.estimators._base import ScoringSelector, estimator
+from jaxfs.estimators._base import ScoringSelector, WeightedFit, estimator
 from jaxfs.estimators._significance import CoreScore
 from jaxfs.kernels._rbf import Bandwidth, Percentile
 from jaxfs.methods.manifest import (
@@ -40,7 +40,7 @@ _SAMPLE = 2048
 
 
 @estimator
-class ManiFeSt(ScoringSelector):
+class ManiFeSt(WeightedFit, ScoringSelector):
     """Features whose relations to the other features differ between classes; for few samples.
 
     ManiFeSt finds features that are informative *together*: a feature that is uninformative alone
@@ -112,6 +112,7 @@ class ManiFeSt(ScoringSelector):
     lowrank_rank: int | None = None
     random_state: Any = None
 
+    _guide: ClassVar[str] = "methods/manifest"
     _least_features: ClassVar[int] = 2
     _pad_features: ClassVar[bool] = False
     _no_score: ClassVar[str] = "a kernel is not positive definite; raise the ridge"
@@ -271,7 +272,8 @@ def _single(data: PaddedData) -> PaddedData:
     overflow.
     """
     largest = np.max(np.abs(data.values), initial=np.finfo(data.values.dtype).tiny)
-    return dataclasses.replace(data, values=(data.values / largest).astype(np.float32))
+    values = (data.values / largest).astype(np.float32)
+    return dataclasses.replace(data, values=values, source=None)
 
 
 def _score_of_labels(x: Any, y: Any, *, weights: Any, **options: Any) -> Any:

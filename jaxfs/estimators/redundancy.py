@@ -1,6 +1,6 @@
 """Estimators that weigh the relevance of features against their redundancy."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxfs import _checks
 from jaxfs.estimators._arrays import PaddedData
@@ -11,8 +11,12 @@ from jaxfs.methods.classical._redundancy import NUM_BINS
 __all__ = ["CFS", "CMIM", "FCBF", "JMI", "MRMR", "MRMRRegression"]
 
 
+class _RedundancySelector(GreedySelector):
+    _guide: ClassVar[str] = "methods/redundancy"
+
+
 @estimator
-class MRMR(GreedySelector):
+class MRMR(_RedundancySelector):
     """Relevant features with the least redundancy between them (mRMR); a fast standard choice.
 
     **Parameters** in addition to those of `Selector`, all as in `jaxfs.mrmr_select`: `scheme`
@@ -44,7 +48,7 @@ class MRMR(GreedySelector):
 
 
 @estimator
-class MRMRRegression(GreedySelector):
+class MRMRRegression(_RedundancySelector):
     """Features relevant to a number, with the least redundancy between them (mRMR); fast.
 
     **Attributes** in addition to those of `Selector`: `objective_ (k,)`, the value of the criterion
@@ -62,7 +66,7 @@ class MRMRRegression(GreedySelector):
 
 
 @estimator
-class _BinnedSelector(GreedySelector):
+class _BinnedSelector(_RedundancySelector):
     n_bins: int = NUM_BINS
     binning: str = "frequency"
 

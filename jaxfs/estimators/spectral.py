@@ -16,6 +16,7 @@ class _GraphSelector(ScoringSelector):
     graph: str = "heat"
     n_neighbors: int | None = None
 
+    _guide: ClassVar[str] = "methods/spectral"
     _targets: ClassVar[str] = "none"
     _least_samples: ClassVar[int] = 3
 

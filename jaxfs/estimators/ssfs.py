@@ -68,6 +68,7 @@ class SSFS(ScoringSelector):
     ranking: str = "diverse"
     random_state: Any = None
 
+    _guide: ClassVar[str] = "methods/ssfs"
     _targets: ClassVar[str] = "none"
     _least_samples: ClassVar[int] = 4
     _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {"selection": SELECTIONS}

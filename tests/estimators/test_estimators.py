@@ -1,6 +1,7 @@
 """What estimators add to the core: data of all kinds in, names and arrays of their kind out."""
 
 import pickle
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import jaxfs
-from jaxfs import estimators
+from jaxfs import _checks, estimators
 from jaxfs.estimators import (
     FCBF,
     MRMR,
@@ -224,6 +225,62 @@ def test_arrays_stay_in_their_library(library):
     assert isinstance(fitted.get_support(), np.ndarray)
 
 
+@pytest.mark.parametrize("library", ["jax", "array_api_strict", "torch"])
+def test_every_array_attribute_stays_in_its_library(library):
+    make = arrays(library)
+    x, y = make(X), make(CODES)
+    for selector in (GaussianCompromise(), FilterSelector(n_features_to_select="fdr")):
+        fitted = selector.fit(x, y, sample_weight=make(np.ones(N)))
+        found = {n: v for n, v in vars(fitted).items() if hasattr(v, "shape") and n != "classes_"}
+        assert {type(value) for value in found.values()} == {type(x)}
+        assert len(found) >= 4
+        back = fitted.inverse_transform(fitted.transform(x))
+        assert type(back) is type(x)
+        expected = np.where(fitted.get_support(), X, 0)
+        assert np.asarray(back).tolist() == expected.tolist()
+        assert fitted.__sklearn_tags__().array_api_support
+
+
+def test_fit_and_transform_in_different_libraries():
+    """scikit-learn's checks refuse this only with `array_api_dispatch`: see test_checks.py."""
+    strict = pytest.importorskip("array_api_strict")
+    fitted = FilterSelector(n_features_to_select=2).fit(strict.asarray(X), CODES)
+    assert fitted.transform(X).tolist() == X[:, [2, 4]].tolist()
+    assert isinstance(fitted.transform(jnp.asarray(X)), jax.Array)
+
+
+def test_transform_checks_arrays_without_a_copy_to_the_host(monkeypatch):
+    strict = pytest.importorskip("array_api_strict")
+    fitted = FilterSelector(n_features_to_select=2).fit(strict.asarray(X), CODES)
+    broken = X.copy()
+    broken[1, 3] = np.nan
+    with pytest.raises(ValueError, match=r"column 3 \(1 NaN\)"):
+        fitted.transform(strict.asarray(broken))
+    with pytest.raises(ValueError, match="6 features"):
+        fitted.transform(strict.asarray(X[:, :3]))
+
+    def refuse(x):
+        assert x.shape == (D,), "the samples were copied"
+        return np.asarray(x)
+
+    monkeypatch.setattr(_base._arrays, "to_numpy", refuse)
+    assert fitted.transform(strict.asarray(X)).shape == (N, 2)
+
+
+def test_data_on_an_accelerator_are_read_there(monkeypatch):
+    """There is no accelerator here: memory of the host stands for it."""
+    torch = pytest.importorskip("torch")
+    x, read = torch.tensor(X, requires_grad=True), []
+    monkeypatch.setattr(_checks, "on_accelerator", lambda x: isinstance(x, torch.Tensor))
+    take = _checks.from_accelerator
+    monkeypatch.setattr(_checks, "from_accelerator", lambda *a: read.append(a[0]) or take(*a))
+    for selector in (FilterSelector(), ReliefF()):
+        expected = clone(selector).fit(X, CODES).scores_
+        assert np.asarray(selector.fit(x, CODES).scores_).tolist() == expected.tolist()
+        assert read.pop() is x
+        assert not read
+
+
 def test_arrays_spread_over_a_mesh():
     mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data", None))
@@ -261,6 +318,18 @@ def test_pipeline_search_clone_and_pickle():
     assert again.scores_.tolist() == best.scores_.tolist()
     assert clone(best).get_params() == best.get_params()
     assert not hasattr(clone(best), "scores_")
+
+
+def test_html_representation_links_to_the_guide(monkeypatch):
+    pages = Path(__file__).parents[2] / "docs" / "pages"
+    public = [v for v in vars(estimators).values() if isinstance(v, type)]
+    selectors = [v for v in public if issubclass(v, _base.Selector)]
+    assert all((pages / f"{v._guide}.md").is_file() for v in selectors)
+    monkeypatch.delenv("JAXFS_DOCS_URL", raising=False)
+    assert ManiFeSt()._get_doc_link() == ""
+    monkeypatch.setenv("JAXFS_DOCS_URL", "https://docs.example/")
+    page = "https://docs.example/methods/manifest.html"
+    assert f'href="{page}"' in ManiFeSt()._repr_html_()
 
 
 def test_joblib():

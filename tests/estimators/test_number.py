@@ -41,8 +41,8 @@ def test_fdr_by_the_law_of_the_score(toy):
     found = FilterSelector(n_features_to_select="fdr").fit(x, y)
     p = f_classif(x, y)[1]
     q = false_discovery_control(p)
-    np.testing.assert_allclose(found.p_values_, p, rtol=1e-9)
-    np.testing.assert_allclose(found.q_values_, q, rtol=1e-9)
+    np.testing.assert_allclose(found.pvalues_, p, rtol=1e-9)
+    np.testing.assert_allclose(found.qvalues_, q, rtol=1e-9)
     assert found.support_.tolist() == (q <= 0.1).tolist()
     number = int((q <= 0.1).sum())
     assert found.n_features_reason_ == (
@@ -69,8 +69,8 @@ def test_fdr_of_any_score_finds_the_relevant_features(selector, toy):
     found = clone(selector).set_params(n_features_to_select=FDR(n_permutations=999)).fit(*toy)
     assert found.support_[:4].all()
     assert found.n_features_ <= 7
-    assert (found.q_values_[found.support_] <= 0.1).all()
-    assert (found.q_values_[~found.support_] > 0.1).all()
+    assert (found.qvalues_[found.support_] <= 0.1).all()
+    assert (found.qvalues_[~found.support_] > 0.1).all()
     assert "999 relabelings" in found.n_features_reason_
     # Significant features have the first ranks, in the order of their scores.
     chosen = np.argsort(found.ranking_)[: found.n_features_]
@@ -82,13 +82,13 @@ def test_fdr_of_manifest_and_of_numbers(toy):
     x, y = toy
     alone = {"combine": None, "factor": 1.0}
     found = ManiFeSt(n_features_to_select=FDR(0.2, n_permutations=99), **alone).fit(x[:, :8], y)
-    assert found.p_values_.shape == (8,)
+    assert found.pvalues_.shape == (8,)
     assert found.support_[:4].sum() >= 2
     number = RReliefF(n_features_to_select=FDR(n_permutations=199)).fit(x, x[:, 2])
     assert number.support_[2]
     several = ManiFeSt(n_features_to_select=FDR(0.5, n_permutations=19), **alone)
     shifted = x[:, :6] + 3.0 * (np.arange(60) % 3)[:, None] * (np.arange(6) < 2)
-    assert several.fit(shifted, np.arange(60) % 3).p_values_.min() == pytest.approx(1 / 20)
+    assert several.fit(shifted, np.arange(60) % 3).pvalues_.min() == pytest.approx(1 / 20)
     low = ManiFeSt(solver="lowrank", lowrank_rank=3, n_features_to_select="fdr", random_state=0)
     with pytest.raises(ValueError, match="needs the exact solver"):
         low.fit(x[:, :8], y)
@@ -125,7 +125,7 @@ def test_groups_are_exchanged_as_a_whole():
     site = np.arange(60) % 3
     shifted = x + 9.0 * (y * site)[:, None] * (np.arange(30) == 2)
     within = FilterSelector(n_features_to_select=FDR(n_permutations=999))
-    assert within.fit(shifted, y, strata=site).p_values_[2] == pytest.approx(1e-3)
+    assert within.fit(shifted, y, strata=site).pvalues_[2] == pytest.approx(1e-3)
 
 
 def test_groups_stay_in_one_fold_with_one_se(toy):
@@ -218,4 +218,4 @@ def test_rules_survive_clone_and_can_be_searched(toy):
     again = clone(selector)
     assert again.n_features_to_select == FDR(0.3)
     assert again.set_params(n_features_to_select="gap").fit(*toy).n_features_ >= 1
-    assert not hasattr(again, "p_values_")
+    assert not hasattr(again, "pvalues_")
