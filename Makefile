@@ -16,10 +16,13 @@ EXTRAS := test,dev
 # Options for pytest: `make test ARGS=tests/kernels`, `make test ARGS="-k sqrtm -n 0"`.
 ARGS ?=
 
+# Papers for `make results`: all, or some as in `make results PAPERS="manifest ssfs"`.
+PAPERS ?=
+
 # Delete the half-written target of an interrupted recipe.
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-min check format docs bench lock clean .venv .venv-min
+.PHONY: help demo test test-all test-min check format docs bench results lock clean .venv .venv-min
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +54,9 @@ docs: $(VENV)/.stamp ## build the documentation into docs/site
 bench: $(VENV)/.stamp ## run every script of benchmarks/speed; JAXFS_DATA=DIR names the data
 	@set -e; for name in $(sort $(basename $(notdir $(wildcard benchmarks/speed/*.py)))); do \
 		echo "== benchmarks.speed.$$name"; $(PY) -m "benchmarks.speed.$$name"; done
+
+results: $(VENV)/.stamp ## write docs/pages/results, the figures and tables of the papers; JAXFS_DATA=DIR
+	$(PY) -m benchmarks.papers $(PAPERS)
 
 lock: ## rewrite constraints.txt with the newest versions
 	$(call create_venv,$(VENV_LOCK),--clear)
