@@ -139,6 +139,15 @@ def test_section_without_numbers_is_kept(paper):
     assert page("toy") == before
 
 
+def test_paragraphs_are_wrapped_and_tables_are_not():
+    row = "| " + "a " * 100 + "|"
+    text = _parts.filled(f"{'word ' * 50}\nnext line\n\n{row}\n{row}")
+    paragraph, rows = text.split("\n\n")
+    assert max(map(len, paragraph.splitlines())) <= 110
+    assert paragraph.split() == ["word"] * 50 + ["next", "line"]
+    assert rows == f"{row}\n{row}"
+
+
 def test_unknown_verdict_is_refused(paper):
     module, _ = paper
     module.PARTS[1] = _parts.Absent("Table 1", "rows", "perhaps")

@@ -12,6 +12,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -119,7 +120,7 @@ def write(paper: str, module: ModuleType) -> None:
         for text in texts.values()
     ]
     summary = ["| | | Verdict |", "|---|---|---|", *rows]
-    head = "\n".join([f"# {module.TITLE}", "", module.INTRO.strip(), "", *summary])
+    head = "\n".join([f"# {module.TITLE}", "", filled(module.INTRO.strip()), "", *summary])
     sealed = []
     for name, text in {paper: head, **texts}.items():
         # A section that did not change keeps the commit that printed it.
@@ -148,10 +149,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
+def filled(text: str) -> str:
+    """Wrap paragraphs; tables, lists, pictures, code and headings stay as they are."""
+    blocks = re.split(r"\n{2,}", text)
+    return "\n\n".join(
+        block if re.match(r"[|!#`<>*+-]|\d+\.| {4}", block) else _wrap(block) for block in blocks
+    )
+
+
+def _wrap(paragraph: str) -> str:
+    return textwrap.fill(paragraph, 110, break_long_words=False, break_on_hyphens=False)
+
+
 def _section(part: Part | Absent, text: str, verdict: str) -> str:
     if not verdict.startswith(VERDICTS):
         raise ValueError(f"the verdict of {part.label} is none of {VERDICTS}, got {verdict!r}")
-    body = f"{text}\n\n" if text else ""
+    body = f"{filled(text)}\n\n" if text else ""
     return f"## {part.label}: {part.title}\n\n{body}**Verdict:** {verdict}"
 
 

@@ -1,5 +1,7 @@
 """ManiFeSt, Tables 1 and 2 and Figs. 7 and 11: gene expression."""
 
+import itertools
+
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -31,8 +33,10 @@ PAPER = {
 #: Errors of the paper on Gisette, which is not available here.
 GISETTE = "1.96, 1.41, 1.34, 1.34, 1.34, 1.34, 1.40, 1.39, 1.39, 1.29, 1.16"
 RUNS = (50, 30)
-REDUCED = f"""Reduced: percentiles {PERCENTILES} instead of seven, neighbours {genes.NEIGHBORS} instead of nine, a grid of
-{len(genes.PENALTIES)} × {len(genes.GAMMAS)} values of C and γ instead of 7 × 7, {genes.INNER_FOLDS} inner folds instead of ten. The Laplacian
+REDUCED = f"""Reduced: percentiles {PERCENTILES} instead of seven, neighbours {genes.NEIGHBORS}
+instead of nine, a grid of
+{len(genes.PENALTIES)} × {len(genes.GAMMAS)} values of C and γ instead of 7 × 7,
+{genes.INNER_FOLDS} inner folds instead of ten. The Laplacian
 score has a graph of that many neighbours instead of a percentile."""
 
 
@@ -68,8 +72,10 @@ def _rows(found: list[dict], which: int):
 def show_colon(found: list[dict]) -> Answer:
     header = ("", "paper", "jaxfs (genes)", "difference", "validated number")
     rows, means = _rows(found, 0)
-    text = f"""Test error (%) ± standard deviation over splits at the number of genes of least test error, as in the paper,
-{len(found)} splits (the paper has 50 for colon). The difference has its standard error, from both sides. The last column
+    text = f"""Test error (%) ± standard deviation over splits at the number of genes of least
+test error, as in the paper,
+{len(found)} splits (the paper has 50 for colon). The difference has its standard error, from
+both sides. The last column
 takes the number of genes by cross-validation, without test samples. {REDUCED}
 
 Colon, 62 samples, 2000 genes:
@@ -90,8 +96,10 @@ Gisette is not available; the errors of the paper are, in the order of the rows,
 def show_prostate(found: list[dict]) -> Answer:
     header = ("", "paper", "jaxfs (genes)", "difference", "validated number")
     rows, means = _rows(found, 1)
-    text = f"""As for colon: test error (%) with 102 samples and 5966 genes, {len(found)} splits (the paper has 30). ManiFeSt is
-`manifest_lowrank_score` of rank 200, because the exact score of 5966 genes takes a minute for each percentile.
+    text = f"""As for colon: test error (%) with 102 samples and 5966 genes, {len(found)} splits
+(the paper has 30). ManiFeSt is
+`manifest_lowrank_score` of rank 200, because the exact score of 5966 genes takes a minute for
+each percentile.
 
 {table(header, rows)}"""
     best_rival = min((m for m in PAPER if "ManiFeSt" not in m), key=means.get)
@@ -130,7 +138,8 @@ def show_curves(found: list[dict]) -> Answer:
         for name, p in paper.items()
     ]
     gaps = {name: (both[name][..., 0] - both[name][..., 1]).mean() for name in CURVES}
-    text = f"""Validation / test accuracy (%) by the number of genes, from the {len(found)} splits of Table 1, and the mean gap
+    text = f"""Validation / test accuracy (%) by the number of genes, from the {len(found)}
+splits of Table 1, and the mean gap
 between the two.
 
 {table(("", *counts, "gap"), rows)}
@@ -139,7 +148,10 @@ The best test accuracy over the numbers of genes:
 
 {table(("", "paper", "jaxfs", "difference"), bars)}"""
     smallest = min(gaps, key=gaps.get)
-    fact = f"the smallest gap is that of {smallest} ({gaps[smallest]:.1f}), ManiFeSt has {gaps['ManiFeSt']:.1f}"
+    fact = (
+        f"the smallest gap is that of {smallest} ({gaps[smallest]:.1f}), "
+        f"ManiFeSt has {gaps['ManiFeSt']:.1f}"
+    )
     marks = ours["ManiFeSt"] > others, ours[COMBINED] > ours["ManiFeSt"], smallest == "ManiFeSt"
     word = "reproduced" if all(marks) else "reproduced in part" if any(marks) else "not reproduced"
 
@@ -167,13 +179,16 @@ def show_scales(found: list[dict]) -> Answer:
         cells = (f"{v:.1f} / {t:.1f}" for v, t in values.mean(axis=0))
         rows.append((f"{q:.0f}th", *cells, f"{gap.mean():.1f} ± {standard_error(gap):.1f}"))
     change = gaps[-1] - gaps[0]
-    text = f"""Validation / test accuracy (%) of ManiFeSt by the number of genes for three percentiles of the distances as
-bandwidth (the paper does not name its three), {len(found)} splits, and the mean gap between the two with its standard
-error over splits. The gap of the largest scale minus that of the smallest is {change.mean():+.1f} ± {standard_error(change):.1f}. The paper
+    text = f"""Validation / test accuracy (%) of ManiFeSt by the number of genes for three
+percentiles of the distances as
+bandwidth (the paper does not name its three), {len(found)} splits, and the mean gap between the
+two with its standard
+error over splits. The gap of the largest scale minus that of the smallest is
+{change.mean():+.1f} ± {standard_error(change):.1f}. The paper
 prints no numbers: it says that the larger the scale, the smaller the gap.
 
 {table(("", *counts, "gap"), rows)}"""
-    falls = all(a.mean() > b.mean() for a, b in zip(gaps, gaps[1:], strict=False))
+    falls = all(a.mean() > b.mean() for a, b in itertools.pairwise(gaps))
     clear = change.mean() < -2 * standard_error(change)
     word = (
         "reproduced"
@@ -255,17 +270,24 @@ def show_embedded(found: list[dict]) -> Answer:
         paper = f"{mean:.2f}" + ("" if np.isnan(spread) else f" ± {spread:.2f}")
         gap = f"{values.mean() - mean:+.1f} ± {error:.1f}"
         rows.append((name, paper, f"{values.mean():.2f} ± {values.std():.2f}{note}", gap))
-    text = f"""Test accuracy (%) ± standard deviation on colon, 49 training and 13 test samples, {len(found)} splits (the paper has
-50). The numbers of ManiFeSt and of the combination are those at the best of 20, 80, 200 and 400 genes on the test
-samples, as in the paper (400 and 80 genes there). LASSO, SVC (linear, l1), RF and MLP are scikit-learn's; XGBoost is
-`jaxfs.surrogates.boosting`, which follows its rules. The paper quotes the embedded methods from another paper, whose
+    text = f"""Test accuracy (%) ± standard deviation on colon, 49 training and 13 test samples,
+{len(found)} splits (the paper has
+50). The numbers of ManiFeSt and of the combination are those at the best of 20, 80, 200 and 400
+genes on the test
+samples, as in the paper (400 and 80 genes there). LASSO, SVC (linear, l1), RF and MLP are
+scikit-learn's; XGBoost is
+`jaxfs.surrogates.boosting`, which follows its rules. The paper quotes the embedded methods from
+another paper, whose
 settings are not known here. {REDUCED}
 
 {table(("", "paper", "jaxfs", "difference"), rows)}
 
 Networks that are not part of this comparison, as quoted in the paper: {NOT_RUN}."""
     best = max(found[0]["embedded"], key=means.get)
-    fact = f"ManiFeSt has {means['ManiFeSt']:.1f} and the best embedded method that was run, {best}, {means[best]:.1f}"
+    fact = (
+        f"ManiFeSt has {means['ManiFeSt']:.1f} and the best embedded method that was run, {best}, "
+        f"{means[best]:.1f}"
+    )
     word = "reproduced in part" if means["ManiFeSt"] > means[best] else "not reproduced"
     return Answer(text, f"{word}: {fact}")
 
