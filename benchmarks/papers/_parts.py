@@ -165,7 +165,13 @@ def _section(part: Part | Absent, text: str, verdict: str) -> str:
     if not verdict.startswith(VERDICTS):
         raise ValueError(f"the verdict of {part.label} is none of {VERDICTS}, got {verdict!r}")
     body = f"{filled(text)}\n\n" if text else ""
-    return f"## {part.label}: {part.title}\n\n{body}**Verdict:** {verdict}"
+    return _minus(f"## {part.label}: {part.title}\n\n{body}**Verdict:** {verdict}")
+
+
+def _minus(text: str) -> str:
+    """Replace the hyphen before a number by a minus sign, except in `code`."""
+    sign = r"`[^`]*`|(?<![\w)\]-])-(?=\.?\d)"
+    return re.sub(sign, lambda found: "−" if found[0] == "-" else found[0], text)
 
 
 def _verdict(section: str) -> str:

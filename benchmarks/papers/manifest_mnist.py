@@ -88,7 +88,7 @@ M {", ".join(f"{w:.2f}" for w in numbers["M"][0])}; D
     verdict = "reproduced" if ok else "reproduced in part: see the correlations"
 
     def draw(figure):
-        figure.set_size_inches(9, 1.6)
+        figure.set_size_inches(9, 1.4)
         panels = [("mean 4", four, False), ("mean 9", nine, False)]
         panels += [(f"M, λ = {w:.1f}", v, True) for w, v in zip(*numbers["M"], strict=True)]
         panels += [(f"D, λ = {w:.2f}", v, True) for w, v in zip(*numbers["D"], strict=True)]
