@@ -1,10 +1,11 @@
 """The page of ManiFeSt: Cohen, Shnitzer, Kluger, Talmon, ICML 2023."""
 
 from benchmarks.papers._parts import Absent
+from benchmarks.papers.manifest_embedded import TABLE_2
 from benchmarks.papers.manifest_madelon import FIGURE_4, FIGURE_5
 from benchmarks.papers.manifest_mnist import FIGURE_2, FIGURE_8, FIGURE_9
 from benchmarks.papers.manifest_synthetic import FIGURE_3, FIGURE_6, FIGURE_12
-from benchmarks.papers.manifest_tables import FIGURE_7, FIGURE_11, PROSTATE, TABLE_1, TABLE_2
+from benchmarks.papers.manifest_tables import FIGURE_7, FIGURE_11, PROSTATE, TABLE_1
 
 TITLE = "ManiFeSt: figures and tables"
 INTRO = """

@@ -64,8 +64,8 @@ def show_scores(size: int, found: list[dict]) -> Answer:
         "of the 50 best, in common between draws",
     )
     text = f"""Scores of the 784 pixels from {size} images, half of each digit; the picture shows
-draw 0 of {len(found)}. Of their 50 best pixels, ManiFeSt and ReliefF have {common:.0f} in common. The
-effective number is (Σ s)² / Σ s², over the positive scores s. The report prints no numbers.
+draw 0 of {len(found)}. Of their 50 best pixels, ManiFeSt and ReliefF have {common:.0f} in common.
+The effective number is (Σ s)² / Σ s², over the positive scores s. The report prints no numbers.
 
 {table(header, rows)}"""
 
