@@ -1,6 +1,7 @@
 """The results pages are as their scripts wrote them and cover every figure and table."""
 
 import dataclasses
+import importlib
 import re
 from types import SimpleNamespace
 
@@ -35,6 +36,14 @@ def test_page_is_as_written(paper):
     # Nothing stands outside the sections.
     assert len(_parts.SEAL.findall(text)) == len(sections)
     assert text.rstrip().endswith("-->")
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_page_has_the_parts_of_its_script(paper):
+    module = importlib.import_module(f"benchmarks.papers.{paper}")
+    names = [_parts.section_name(paper, part) for part in module.PARTS]
+    assert list(_parts.sections(page(paper))) == [paper, *names]
+    assert all(name.startswith(f"{paper}-") for name in names)
 
 
 @pytest.mark.parametrize("paper", LABELS)

@@ -104,7 +104,7 @@ def write(paper: str, module: ModuleType) -> None:
     commit = _commit()
     texts = {}
     for part in module.PARTS:
-        name = part.name if isinstance(part, Part) else f"{paper}-{_slug(part.label)}"
+        name = section_name(paper, part)
         if isinstance(part, Absent):
             texts[name] = _section(part, "", part.verdict)
         elif numbers := stored(part):
@@ -128,6 +128,10 @@ def write(paper: str, module: ModuleType) -> None:
         sealed.append(f"{text}\n\n<!-- {name} sha256:{digest(text)} commit:{printed} -->\n")
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(sealed), encoding="utf-8")
+
+
+def section_name(paper: str, part: Part | Absent) -> str:
+    return part.name if isinstance(part, Part) else f"{paper}-{_slug(part.label)}"
 
 
 def sections(page: str) -> dict[str, tuple[str, str, str]]:
