@@ -153,6 +153,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
+def ticks(axis, values: Sequence[float]) -> None:
+    """Write these values, and no others, on a logarithmic axis."""
+    axis.set_xticks(values, [str(value) for value in values])
+    axis.minorticks_off()
+
+
 def filled(text: str) -> str:
     """Wrap paragraphs; tables, lists, pictures, code and headings stay as they are."""
     blocks = re.split(r"\n{2,}", text)

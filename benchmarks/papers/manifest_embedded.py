@@ -73,14 +73,11 @@ def show_embedded(found: list[dict]) -> Answer:
         gap = f"{values.mean() - mean:+.1f} ± {error:.1f}"
         rows.append((name, paper, f"{values.mean():.2f} ± {values.std():.2f}{note}", gap))
     text = f"""Test accuracy (%) ± standard deviation on colon, 49 training and 13 test samples,
-{len(found)} splits (the paper has
-50). The numbers of ManiFeSt and of the combination are those at the best of 20, 80, 200 and 400
-genes on the test
-samples, as in the paper (400 and 80 genes there). LASSO, SVC (linear, l1), RF and MLP are
-scikit-learn's; XGBoost is
-`jaxfs.surrogates.boosting`, which follows its rules. The paper quotes the embedded methods from
-another paper, whose
-settings are not known here. {REDUCED}
+{len(found)} splits (the paper has 50). The numbers of ManiFeSt and of the combination are those at
+the best of 20, 80, 200 and 400 genes on the test samples, as in the paper (400 and 80 genes there).
+LASSO, SVC (linear, l1), RF and MLP are scikit-learn's; XGBoost is `jaxfs.surrogates.boosting`,
+which follows its rules. The paper quotes the embedded methods from another paper, whose settings
+are not known here. {REDUCED}
 
 {table(("", "paper", "jaxfs", "difference"), rows)}
 

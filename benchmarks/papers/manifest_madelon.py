@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import jaxfs
 from benchmarks import data, selection
-from benchmarks.papers._parts import Answer, Part, table
+from benchmarks.papers._parts import Answer, Part, table, ticks
 
 COUNTS = (5, 10, 20, 50)
 SHARES = (0.01, 0.05, 0.1, 0.3, 1.0)
@@ -19,12 +19,10 @@ METHODS = ("ManiFeSt", "ReliefF", "IG", "Laplacian", "ANOVA", "Gini index")
 #: A test accuracy (%) below which a method counts as failed; chance is 50.
 FAILED = 75.0
 PROTOCOL = """An RBF-SVM on all training samples, {folds} of the ten folds. C and γ are chosen on
-800 training
-samples. ManiFeSt has the paper's bandwidth, `Median(0.1)`. The neighbours of ReliefF and IG, from
-{neighbors} as far as the classes allow, are chosen by the validation accuracy of 20 features.
-ANOVA also stands for Pearson and Fisher, which give the same ranking for two classes, and for
-the t-test, which
-nearly does."""
+800 training samples. ManiFeSt has the paper's bandwidth, `Median(0.1)`. The neighbours of ReliefF
+and IG, from {neighbors} as far as the classes allow, are chosen by the validation accuracy of 20
+features. ANOVA also stands for Pearson and Fisher, which give the same ranking for two classes, and
+for the t-test, which nearly does."""
 
 
 @functools.cache
@@ -142,6 +140,7 @@ The best mean over the numbers of features, with all samples (± is the standard
                     COUNTS, values[name].mean(0), values[name].std(0), label=name, marker="."
                 )
             axis.set(xscale="log", xlabel="features", title=title)
+            ticks(axis, COUNTS)
         axis.legend(fontsize=6)
         figure.axes[0].set_ylabel("test accuracy (%)")
 
@@ -156,11 +155,9 @@ def show_samples(found: list[dict]) -> Answer:
     rows = [(name, *(f"{v:.1f}" for v in values)) for name, values in best.items()]
     text = f"""{protocol(found)}
 
-Test accuracy (%) at the best number of features (chosen on the test folds, as in the paper), by
-the share of the
-training samples that the score sees. The paper prints no numbers. It says that ManiFeSt works
-even with 1% (23
-samples), and that all other methods fail completely below 10%.
+Test accuracy (%) at the best number of features (chosen on the test folds, as in the paper), by the
+share of the training samples that the score sees. The paper prints no numbers. It says that
+ManiFeSt works even with 1% (23 samples), and that all other methods fail completely below 10%.
 
 {table(("", *(f"{share:.0%}" for share in SHARES)), rows)}"""
     lost = best["ManiFeSt"][-1] - best["ManiFeSt"][0]
@@ -177,6 +174,7 @@ samples), and that all other methods fail completely below 10%.
         for name in METHODS:
             axis.plot([100 * s for s in SHARES], best[name], marker="o", label=name)
         axis.set(xscale="log", xlabel="samples for the score (%)", ylabel="best test accuracy (%)")
+        ticks(axis, [round(100 * share) for share in SHARES])
         axis.legend(fontsize=7)
 
     return Answer(text, verdict, draw)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from benchmarks.papers import manifest_genes as genes
-from benchmarks.papers._parts import Answer, Part, table
+from benchmarks.papers._parts import Answer, Part, table, ticks
 from benchmarks.papers.manifest_genes import COMBINED, PERCENTILES, accuracies
 
 #: Mean and standard deviation of the error in Table 1, for colon and Prostate.
@@ -26,10 +26,9 @@ PAPER = {
 GISETTE = "1.96, 1.41, 1.34, 1.34, 1.34, 1.34, 1.40, 1.39, 1.39, 1.29, 1.16"
 RUNS = (50, 30)
 REDUCED = f"""Reduced: percentiles {PERCENTILES} instead of seven, neighbours {genes.NEIGHBORS}
-instead of nine, a grid of
-{len(genes.PENALTIES)} × {len(genes.GAMMAS)} values of C and γ instead of 7 × 7,
-{genes.INNER_FOLDS} inner folds instead of ten. The Laplacian
-score has a graph of that many neighbours instead of a percentile."""
+instead of nine, a grid of {len(genes.PENALTIES)} × {len(genes.GAMMAS)} values of C and γ instead of
+7 × 7, {genes.INNER_FOLDS} inner folds instead of ten. The Laplacian score has a graph of that many
+neighbours instead of a percentile."""
 
 
 def standard_error(a) -> float:
@@ -94,9 +93,8 @@ Gisette is not available; the errors of the paper are, in the order of the rows,
 def show_prostate(found: list[dict]) -> Answer:
     rows, means = _rows(found, 1)
     text = f"""As for colon: test error (%) with 102 samples and 5966 genes, {len(found)} splits
-(the paper has 30). ManiFeSt is
-`manifest_lowrank_score` of rank 200, because the exact score of 5966 genes takes a minute for
-each percentile.
+(the paper has 30). ManiFeSt is `manifest_lowrank_score` of rank 200, because the exact score of
+5966 genes takes a minute for each percentile.
 
 {table(HEADER, rows)}"""
     best_rival = min((m for m in PAPER if "ManiFeSt" not in m), key=means.get)
@@ -135,9 +133,8 @@ def show_curves(found: list[dict]) -> Answer:
         for name, p in paper.items()
     ]
     gaps = {name: (both[name][..., 0] - both[name][..., 1]).mean() for name in CURVES}
-    text = f"""Validation / test accuracy (%) by the number of genes, from the {len(found)}
-splits of Table 1, and the mean gap
-between the two.
+    text = f"""Validation / test accuracy (%) by the number of genes, from the {len(found)} splits
+of Table 1, and the mean gap between the two.
 
 {table(("", *counts, "gap"), rows)}
 
@@ -160,6 +157,7 @@ The best test accuracy over the numbers of genes:
                 axis.plot(counts, validation, color=f"C{i}", linewidth=1)
                 axis.plot(counts, test, "--", color=f"C{i}", linewidth=1, label=name)
             axis.set(xscale="log", xlabel="genes")
+            ticks(axis, (10, 20, 50, 100, 200, 400))
             axis.legend(fontsize=6)
         axes[0].set_ylabel("accuracy (%); dashed: test")
 
@@ -177,12 +175,10 @@ def show_scales(found: list[dict]) -> Answer:
         rows.append((f"{q:.0f}th", *cells, f"{gap.mean():.1f} ± {standard_error(gap):.1f}"))
     change = gaps[-1] - gaps[0]
     text = f"""Validation / test accuracy (%) of ManiFeSt by the number of genes for three
-percentiles of the distances as
-bandwidth (the paper does not name its three), {len(found)} splits, and the mean gap between the
-two with its standard
-error over splits. The gap of the largest scale minus that of the smallest is
-{change.mean():+.1f} ± {standard_error(change):.1f}. The paper
-prints no numbers: it says that the larger the scale, the smaller the gap.
+percentiles of the distances as bandwidth (the paper does not name its three), {len(found)} splits,
+and the mean gap between the two with its standard error over splits. The gap of the largest scale
+minus that of the smallest is {change.mean():+.1f} ± {standard_error(change):.1f}. The paper prints
+no numbers: it says that the larger the scale, the smaller the gap.
 
 {table(("", *counts, "gap"), rows)}"""
     falls = all(a.mean() > b.mean() for a, b in itertools.pairwise(gaps))
@@ -203,6 +199,7 @@ prints no numbers: it says that the larger the scale, the smaller the gap.
             axis.plot(counts, test, "--", color=f"C{i}")
             axis.fill_between(counts, validation, test, color=f"C{i}", alpha=0.15)
         axis.set(xscale="log", xlabel="genes", ylabel="accuracy (%); dashed: test")
+        ticks(axis, (10, 20, 50, 100, 200, 400))
         axis.legend(fontsize=7)
 
     return Answer(text, word, draw)

@@ -21,26 +21,20 @@ from benchmarks.papers.report_runs import (
 
 TITLE = "ManiFeSt and AdaBoost: figures of the report"
 INTRO = """
-A report reviews ManiFeSt: it selects pixels of MNIST's digits 4 and 9 with ManiFeSt, ReliefF and
-at random, and
-measures the error of AdaBoost on them. It has no tables, and its figures are pictures without
-printed numbers. Its
-text makes four claims, which the section *Conclusions* compares with our numbers.
+A report reviews ManiFeSt: it selects pixels of MNIST's digits 4 and 9 with ManiFeSt, ReliefF and at
+random, and measures the error of AdaBoost on them. It has no tables, and its figures are pictures
+without printed numbers. Its text makes four claims, which the section *Conclusions* compares with
+our numbers.
 
 The report defines the difference operator as D = Log_M K₁ at the midpoint M of the geodesic and
-proposes other points
-M(t). There the logarithms of the two kernels differ: Log_M K₁ = 2t D(t) and Log_M K₂ = −2(1 − t)
-D(t), where
-D(t) = ½(Log_M K₁ − Log_M K₂) is the operator of `manifest_score(…, t=t)`. So the score of the
-report at t is 2t times
-ours. Both rank the pixels in the same order for t > 0; at t = 0 that of the report is zero, and
-ours is not.
+proposes other points M(t). There the logarithms of the two kernels differ: Log_M K₁ = 2t D(t) and
+Log_M K₂ = −2(1 − t) D(t), where D(t) = ½(Log_M K₁ − Log_M K₂) is the operator of `manifest_score(…,
+t=t)`. So the score of the report at t is 2t times ours. Both rank the pixels in the same order for
+t > 0; at t = 0 that of the report is zero, and ours is not.
 
-The report does not name the training set of AdaBoost. We train AdaBoost once on the N images
-that the score sees, and
-once on 2000 images, so that only the choice of the pixels depends on N. ReliefF has 10
-neighbours, or as many as there
-are. ManiFeSt has its default options.
+The report does not name the training set of AdaBoost. We train AdaBoost once on the N images that
+the score sees, and once on 2000 images, so that only the choice of the pixels depends on N. ReliefF
+has 10 neighbours, or as many as there are. ManiFeSt has its default options.
 """
 
 # ---- Figures 1 and 2 ----------------------------------------------------------------------------
@@ -104,10 +98,9 @@ def show_map(method: str, found: list[dict]) -> Answer:
         for i, size in enumerate(NUM_SAMPLES)
     ]
     text = f"""Mean test error (%) ± standard error over {len(found)} draws (the report has 10),
-AdaBoost trained on 2000 images, by the number N of
-images that the score sees (rows) and the number M of pixels (columns). The mean over the table
-is {mean[1].mean():.1f}; with AdaBoost
-trained on the N images it is {mean[0].mean():.1f}. The report prints no numbers.
+AdaBoost trained on 2000 images, by the number N of images that the score sees (rows) and the number
+M of pixels (columns). The mean over the table is {mean[1].mean():.1f}; with AdaBoost trained on the
+N images it is {mean[0].mean():.1f}. The report prints no numbers.
 
 {table(("N", *(f"M = {count}" for count in NUM_FEATURES)), rows)}"""
 
@@ -142,8 +135,8 @@ def show_spread(method: str, found: list[dict]) -> Answer:
             both = np.take(values, i, axis=axis)
             cells = (f"{both[:, t].mean():.1f} ± {both[:, t].std():.1f}" for t in (0, 1))
             rows.append((f"{name} = {tick}", *cells))
-    text = f"""Test error (%), mean ± standard deviation over {len(found)} draws and over the
-other variable. The report prints no numbers.
+    text = f"""Test error (%), mean ± standard deviation over {len(found)} draws and over the other
+variable. The report prints no numbers.
 
 {table(("", *(f"trained on {training}" for training in TRAININGS)), rows)}"""
 
@@ -202,8 +195,8 @@ def show_claims(found: list[dict]) -> Answer:
         ]
         m = mean.mean(axis=0)
         verdicts.append((m[2] > max(m[:2]), m[1] < m[0], fall[0] < fall[1], noise[1] < noise[0]))
-    text = f"""The four claims of the report, {len(found)} draws; differences in points, with
-their standard error over draws.
+    text = f"""The four claims of the report, {len(found)} draws; differences in points, with their
+standard error over draws.
 
 {table(("claim of the report", "jaxfs"), rows)}"""
     failed = [
@@ -238,10 +231,10 @@ def show_ratio(found: list[dict]) -> Answer:
 
     header = ("R₁", *(f"t = {t}" for t in TS), "best t", "gain over ½")
     middle = values[:, :, 2:7].mean(axis=0)
-    text = f"""The report asks how the best t depends on the share R₁ of the first class, the
-fours, among the images. {RATIO_SAMPLES} images, {len(found)} draws,
-AdaBoost trained on 2000 images with equally many of each digit, so that the ratio affects only
-the choice of the pixels. Test error (%), mean over 10 to 50 pixels:
+    text = f"""The report asks how the best t depends on the share R₁ of the first class, the fours,
+among the images. {RATIO_SAMPLES} images, {len(found)} draws, AdaBoost trained on 2000 images with
+equally many of each digit, so that the ratio affects only the choice of the pixels. Test error (%),
+mean over 10 to 50 pixels:
 
 {table(header, rows(values, RATIOS))}
 
@@ -249,9 +242,9 @@ Averaged over both orders of the digits, which removes what is specific to 4 and
 
 {table(header, rows(folded, RATIOS[: folded.shape[1]]))}
 
-The gains are those of the best t of the same draws, so they are optimistic. From t = 0.3 to 0.7
-the error stays within {np.abs(middle - middle[:, 2:3]).max():.1f} points of
-that of t = ½, at every ratio."""
+The gains are those of the best t of the same draws, so they are optimistic. From t = 0.3 to 0.7 the
+error stays within {np.abs(middle - middle[:, 2:3]).max():.1f} points of that of t = ½, at every
+ratio."""
 
     def draw(figure):
         axis = figure.subplots()
