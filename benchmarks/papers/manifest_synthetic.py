@@ -94,7 +94,7 @@ FIGURE_3 = Part("manifest-figure-3", "Figure 3", "XOR-100", xor, 1, show_xor)
 
 # ---- Figure 6: clusters on a hypercube ----------------------------------------------------------
 
-PERCENTILES = [
+BY_PERCENTILE = [
     jax.jit(lambda x, y, q=q: selection.by_labels(x, y, bandwidth=jaxfs.Percentile(q)))
     for q in selection.PERCENTILES
 ]
@@ -112,7 +112,7 @@ def hypercube(split: int, samples: int = 2000) -> dict:
     neighbors = [k for k in (1, 5, 10, 20) if k < np.bincount(y[few]).min()]
     rivals = selection.filters(x[few], y[few], neighbors=neighbors, graphs=(2, 5, 10, 20))
     settings = {name: [np.asarray(s) for s in scores] for name, scores in rivals.items()}
-    settings["ManiFeSt"] = [np.asarray(score(x[few], y[few])) for score in PERCENTILES]
+    settings["ManiFeSt"] = [np.asarray(score(x[few], y[few])) for score in BY_PERCENTILE]
     answer, tops = {}, {}
     for name, scores in settings.items():
         known = [lambda x, y, s=s: s for s in scores]
