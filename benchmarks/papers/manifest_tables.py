@@ -68,8 +68,8 @@ def _compare(found: list[dict], which: int) -> tuple[str, str]:
     ours = min(means["ManiFeSt"], means[COMBINED])
     fact = (
         f"{sum(near)} of {len(near)} errors are within two standard errors of the paper's; "
-        f"ManiFeSt has {means['ManiFeSt']:.1f}, the combination {means[COMBINED]:.1f}, and the best "
-        f"other filter, {rival}, {means[rival]:.1f}"
+        f"ManiFeSt has {means['ManiFeSt']:.1f}, the combination {means[COMBINED]:.1f}, and the "
+        f"best other filter, {rival}, {means[rival]:.1f}"
     )
     marks = all(near), means["ManiFeSt"] < means[rival], ours < means[rival]
     word = "reproduced" if all(marks) else "not reproduced"
