@@ -18,9 +18,9 @@ NEIGHBORS = (5, 20, 100)
 METHODS = ("ManiFeSt", "ReliefF", "IG", "Laplacian", "ANOVA", "Gini index")
 #: A test accuracy (%) below which a method counts as failed; chance is 50.
 FAILED = 75.0
-PROTOCOL = """An RBF-SVM on all training samples, {folds} of the ten folds. C and γ are chosen on
-800 training samples. ManiFeSt has the paper's bandwidth, `Median(0.1)`. The neighbours of ReliefF
-and IG, from {neighbors} as far as the classes allow, are chosen by the validation accuracy of 20
+PROTOCOL = """An RBF-SVM on all training samples, {folds} of ten folds. C and γ are chosen on 800
+training samples. ManiFeSt has the paper's bandwidth, `Median(0.1)`. The neighbours of ReliefF and
+IG, from {neighbors} as far as the classes allow, are chosen by the validation accuracy of 20
 features. ANOVA also stands for Pearson and Fisher, which give the same ranking for two classes, and
 for the t-test, which nearly does."""
 
