@@ -16,10 +16,13 @@ EXTRAS := test,dev
 # Options for pytest: `make test ARGS=tests/kernels`, `make test ARGS="-k sqrtm -n 0"`.
 ARGS ?=
 
+# Papers for `make results`: all, or some as in `make results PAPERS="manifest ssfs"`.
+PAPERS ?=
+
 # Delete the half-written target of an interrupted recipe.
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-min check format docs pictures bench lock clean .venv .venv-min
+.PHONY: help demo test test-all test-min check format docs pictures bench results lock clean .venv .venv-min
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +64,9 @@ bench: $(VENV)/.stamp ## run every script of benchmarks/speed; JAXFS_DATA=DIR na
 	@set -e; for name in $(sort $(basename $(notdir $(wildcard benchmarks/speed/*.py)))); do \
 		echo "== benchmarks.speed.$$name"; $(PY) -m "benchmarks.speed.$$name"; done
 
+results: $(VENV)/.stamp ## write docs/pages/results, the figures and tables of the papers; JAXFS_DATA=DIR
+	$(PY) -m benchmarks.papers $(PAPERS)
+
 lock: ## rewrite constraints.txt with the newest versions
 	$(call create_venv,$(VENV_LOCK),--clear)
 	$(VENV_LOCK)/bin/python -m pip install --quiet '.[all,test,dev]'
@@ -71,7 +77,7 @@ lock: ## rewrite constraints.txt with the newest versions
 	rm -rf $(VENV_LOCK)
 
 clean: ## remove the environments and everything generated
-	rm -rf .venv .venv-min .venv-lock build dist demo.png digits.png gaussian_samples.png manifest_adaboost*.png constraints.txt.new
+	rm -rf .venv .venv-min .venv-lock build dist demo.png digits.png gaussian_samples.png constraints.txt.new
 	rm -rf docs/site docs/.cache
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
