@@ -207,6 +207,7 @@ def plan(model):
         num_eigenvectors=None,
         standardize=True,
         num_neighbors=2,
+        num_passes=1,
         pseudo_labels="binary",
         selection=jaxfs.Stable(num_resamples=2),
         scoring=model,
