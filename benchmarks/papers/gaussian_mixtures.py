@@ -123,14 +123,14 @@ def show_figure_2(found: list[dict]) -> Answer:
             axis.plot([0, 1.7], [0, 1.7], "k-", lw=0.8)
             axis.set(title=name, xlabel="true information (nats)", ylim=(0, 3))
 
+    others = {name: errors[name] / errors["GC.MI"] for name in ("one Gaussian", "disjoint")}
     text = f"""
 {table(["estimate", "mean abs. error (nats)", "largest", "correlation with the truth"], rows)}
 
 {len(truth)} mixtures of five Gaussians in one dimension, drawn as in the paper. The paper draws
 samples of each mixture; here the criterion has the exact moments. The paper prints no numbers and
-calls the compromise "a very good estimator". Its error is {errors["one Gaussian"] / errors["GC.MI"]:.1f}
-times smaller than that of one Gaussian and {errors["disjoint"] / errors["GC.MI"]:.1f} times smaller
-than that of the prior.
+calls the compromise "a very good estimator". Its error is {others["one Gaussian"]:.1f} times
+smaller than that of one Gaussian and {others["disjoint"]:.1f} times smaller than that of the prior.
 """
     verdict = "reproduced" if best else "not reproduced: GC.MI is not the best of the three"
     return Answer(text, verdict, draw)
@@ -187,8 +187,9 @@ def show_table_2(found: list[dict]) -> Answer:
         steps = sum(split[name]["steps"] for split in found)
         rows.append([name, f"{same} of {len(found)}", steps])
         rows[-1].append(f"{max(split[name]['gap'] for split in found):.0e}")
+    header = ["criterion", "draws with the same features in the same order", "steps", "largest gap"]
     text = f"""
-{table(["criterion", "draws with the same features in the same order", "steps", "largest gap"], rows)}
+{table(header, rows)}
 
 The printed loop computes the criterion of every candidate set anew; `gc_select` and `gkl_select`
 extend Cholesky factors. {len(found)} draws of {LITERAL["samples"]} samples, {LITERAL["features"]}

@@ -151,8 +151,8 @@ All numbers but the last are per cent. Candidates for which ub₁ excludes all t
 variances, ub₂ the last two and ub₃ the last one, with the bound in its right form: eq. 19 exchanges
 the smallest and the largest eigenvalue and omits p_y. As printed it lies below the score that it
 should bound, and with it the search loses its best candidate in nearly every round.
-{ROUNDS} rounds of eq. 12 on standardised features with a ridge of {RIDGE}, at most 5000 samples, two
-classes (COIL20 and MNIST: half of the classes, drawn at random, against the others).
+{ROUNDS} rounds of eq. 12 on standardised features with a ridge of {RIDGE}, at most 5000 samples,
+two classes (COIL20 and MNIST: half of the classes, drawn at random, against the others).
 
 The bound needs the covariances of the last chosen feature with all candidates, one pass over the
 data. The update of the conditional variances, which the bound may save, is the remaining share of
