@@ -91,6 +91,43 @@ def relieff(x, y, *, neighbors: int = 10) -> np.ndarray:
     return model.fit(np.ascontiguousarray(x, np.float64), y).feature_importances_
 
 
+def filters(x, y, *, num_classes: int = 2, neighbors=(10,), graphs=(2,)) -> dict[str, list]:
+    """Scores of jaxfs's filters, one for every setting.
+
+    `neighbors` are the numbers of neighbours of IG (mutual information) and ReliefF, `graphs` those
+    of the graph of the Laplacian score.
+    """
+    labels = {"num_classes": num_classes}
+    found = {
+        "Gini index": [jaxfs.gini_score(x, y, **labels)],
+        "ANOVA": [jaxfs.anova_score(x, y, **labels)],
+        "Pearson": [jaxfs.pearson_score(x, y)],
+        "T-test": [jaxfs.t_score(x, y)] if num_classes == 2 else [],
+        "Fisher": [jaxfs.fisher_score(x, y, **labels)],
+        "IG": [
+            jaxfs.mutual_information_score(x, y, num_neighbors=k, **labels) for k in neighbors
+        ],
+        "Laplacian": [jaxfs.laplacian_score(x, num_neighbors=k) for k in graphs],
+        "ReliefF": [jaxfs.relieff_score(x, y, num_neighbors=k, **labels) for k in neighbors],
+    }  # fmt: skip
+    return {name: scores for name, scores in found.items() if scores}
+
+
+def held_out_svm(x, y, *, size: int = 800, seed: int = 0):
+    """An RBF-SVM on standardised features, and its accuracy on held-out samples.
+
+    C and γ are chosen on a quarter of `size` samples, after a fit on the other three quarters. Fit
+    the model again on all samples before it is tested.
+    """
+    order = np.random.default_rng(seed).permutation(len(y))[:size]
+    check, fit = order[: len(order) // 4], order[len(order) // 4 :]
+    grid = [(c, gamma / x.shape[1]) for c in (1.0, 10.0) for gamma in (0.25, 1.0, 4.0)]
+    models = [svm(C=c, gamma=gamma).fit(x[fit], y[fit]) for c, gamma in grid]
+    found = [model.score(x[check], y[check]) for model in models]
+    best = int(np.argmax(found))
+    return models[best], float(found[best])
+
+
 def neighbor_grid(score: Callable, y, grid: Sequence[int] = NEIGHBORS) -> list[Score]:
     """The score for every number of neighbours that the smallest class allows."""
     fewest = np.bincount(y).min()

@@ -56,11 +56,14 @@ from jaxfs.methods.dirichlet import (
 from jaxfs.methods.gaussian import cca_select, gc_objective, gc_select, gkl_objective, gkl_select
 from jaxfs.methods.manifest import (
     ManifestBandwidth,
+    ManifestMulticlassOperators,
     ManifestOperators,
     manifest_bandwidth,
     manifest_cost,
     manifest_from_kernels,
     manifest_lowrank_score,
+    manifest_multiclass_from_kernels,
+    manifest_multiclass_operators,
     manifest_multiclass_score,
     manifest_operators,
     manifest_score,
@@ -92,7 +95,9 @@ __all__ = [
     # ManiFeSt
     "manifest_score", "manifest_multiclass_score", "manifest_lowrank_score",
     "manifest_bandwidth", "manifest_from_kernels", "manifest_operators", "manifest_cost",
-    "ManifestBandwidth", "ManifestOperators", "Median", "Percentile",
+    "manifest_multiclass_from_kernels", "manifest_multiclass_operators",
+    "ManifestBandwidth", "ManifestOperators", "ManifestMulticlassOperators",
+    "Median", "Percentile",
     # Features that are informative together
     "gc_select", "gkl_select", "cca_select", "gc_objective", "gkl_objective", "mrmr_select",
     "mrmr_regression_select",

@@ -106,6 +106,7 @@ GOOD = {
     "indices": lambda c: np.arange(min(2, c.d)),
     "initial": lambda c: np.arange(1),
     "thresholds": lambda c: np.array([0.0, 0.5], c.dtype),
+    "kernels": lambda c: np.stack([square(c), square(c), square(c)]),
     "k1": square,
     "k2": square,
     "c": one_of(1.0, 0.1),
@@ -251,6 +252,12 @@ SPECIAL = {
     "jaxfs.geometry.spsd.factor": {"a": square},
     "jaxfs.geometry.spsd.rank": {"point": point},
     "jaxfs.geometry.spsd.to_matrix": {"point": point},
+    "jaxfs.geometry.spsd.inner": {
+        "point": point,
+        **_matrices("s1", "s2", good=lambda c: square(c, min(2, c.d))),
+        **_matrices("delta1", "delta2", good=basis),
+        "weight": one_of(1.0, 2.0),
+    },
     "jaxfs.geometry.spsd.absm_diagonal": {
         "s": lambda c: jaxfs.geometry.spsd.difference(point(c), point(c))
     },

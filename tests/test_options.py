@@ -90,6 +90,22 @@ REFUSED = {
         classes(jaxfs.manifest_multiclass_score, ridge=0.1, **SPSD),
         ("ridge", "geometry"),
     ),
+    "manifest_multiclass_operators rank": (
+        classes(jaxfs.manifest_multiclass_operators, rank=2),
+        ("rank", "geometry"),
+    ),
+    "manifest_multiclass_operators ridge": (
+        classes(jaxfs.manifest_multiclass_operators, ridge=0.1, **SPSD),
+        ("ridge", "geometry"),
+    ),
+    "manifest_multiclass_from_kernels rank": (
+        lambda: jaxfs.manifest_multiclass_from_kernels(np.stack(KERNELS), rank=2),
+        ("rank", "geometry"),
+    ),
+    "manifest_multiclass_from_kernels ridge": (
+        lambda: jaxfs.manifest_multiclass_from_kernels(np.stack(KERNELS), ridge=0.1, **SPSD),
+        ("ridge", "geometry"),
+    ),
     "manifest_cost landmarks": (
         lambda: jaxfs.manifest_cost(100, 10, landmarks=50),
         ("landmarks", "rank"),

@@ -1,5 +1,6 @@
 """The results pages are as their scripts wrote them and cover every figure and table."""
 
+import dataclasses
 import re
 from types import SimpleNamespace
 
@@ -102,6 +103,15 @@ def test_interrupted_run_resumes(paper):
     _parts.compute(module.PARTS[0])
     assert runs == [0, 1, 2]
     assert _parts.stored(module.PARTS[0]) == [{"value": i} for i in range(3)]
+
+
+def test_parts_can_share_numbers(paper):
+    module, runs = paper
+    other = dataclasses.replace(module.PARTS[0], name="toy-figure-2", store="toy-figure-1")
+    _parts.compute(module.PARTS[0])
+    _parts.compute(other)
+    assert runs == [0, 1, 2]
+    assert _parts.stored(other) == _parts.stored(module.PARTS[0])
 
 
 def test_page_has_sealed_sections(paper):

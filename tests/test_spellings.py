@@ -27,6 +27,7 @@ NAMES = sorted(
     for name in jaxfs.__all__
     if name.endswith(("_score", "_select", "_objective"))
     or name in ("ssfs", "fit_dirichlet_selector", "soft_knn", "stability", "manifest_from_kernels")
+    or name == "manifest_multiclass_from_kernels"
     or name in ("permutation_test", "structure_test", "stability_selection", "knockoffs")
 )
 

@@ -25,6 +25,8 @@ assert_type(jaxfs.manifest_lowrank_score(key, x[:10], x[10:], rank=2), jax.Array
 assert_type(jaxfs.manifest_from_kernels(a, a), jax.Array)
 assert_type(jaxfs.manifest_operators(x[:10], x[10:]), jaxfs.ManifestOperators)
 assert_type(jaxfs.manifest_operators(x[:10], x[10:]).difference, jax.Array)
+assert_type(jaxfs.manifest_multiclass_from_kernels(a[None]), jax.Array)
+assert_type(jaxfs.manifest_multiclass_operators(x, y, num_classes=2).mean, jax.Array)
 assert_type(jaxfs.manifest_cost(100, 20).memory_bytes, int)
 assert_type(jaxfs.relieff_score(x, y, num_classes=2), jax.Array)
 assert_type(jaxfs.rrelieff_score(x, x[:, 0]), jax.Array)

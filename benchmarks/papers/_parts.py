@@ -23,7 +23,7 @@ from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "pages" / "results"
-#: One JSON file per split: STORE/PART/SPLIT.json. Delete a part's folder to compute it again.
+#: One JSON file per split: STORE/PART/SPLIT.json. Delete a folder to compute its part again.
 STORE = ROOT / "results"
 VERDICTS = (
     "reproduced in part",
@@ -51,7 +51,8 @@ class Part:
     """A figure or table that jaxfs computes.
 
     `run` maps the number of a split to numbers that JSON can hold, and depends on nothing else.
-    `show` maps the numbers of all splits to the section of the page.
+    `show` maps the numbers of all splits to the section of the page. Parts with the same `run` can
+    share their numbers: `store` names the folder of the numbers, by default `name`.
     """
 
     name: str
@@ -60,6 +61,10 @@ class Part:
     run: Callable[[int], dict]
     splits: int
     show: Callable[[list[dict]], Answer]
+    store: str = ""
+
+    def path(self, split: int) -> Path:
+        return STORE / (self.store or self.name) / f"{split}.json"
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Absent:
 def compute(part: Part, limit: int | None = None) -> None:
     """Run the splits below `limit` that are not in the store."""
     for split in range(part.splits if limit is None else min(limit, part.splits)):
-        path = STORE / part.name / f"{split}.json"
+        path = part.path(split)
         if path.exists():
             continue
         start = time.perf_counter()
@@ -87,7 +92,7 @@ def compute(part: Part, limit: int | None = None) -> None:
 
 
 def stored(part: Part) -> list[dict]:
-    paths = (STORE / part.name / f"{split}.json" for split in range(part.splits))
+    paths = map(part.path, range(part.splits))
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
 
 

@@ -22,7 +22,8 @@ from jaxfs.methods.manifest import (
     manifest_score,
 )
 from jaxfs.methods.manifest._bandwidth import PARTNERS, combined_score
-from jaxfs.methods.manifest._score import AGGREGATES, GEOMETRIES, RIDGE
+from jaxfs.methods.manifest._multiclass import AGGREGATES
+from jaxfs.methods.manifest._score import GEOMETRIES, RIDGE
 
 __all__ = ["ManiFeSt"]
 

@@ -39,6 +39,7 @@ __all__ = [
     "difference",
     "factor",
     "geodesic",
+    "inner",
     "log",
     "mean",
     "rank",
@@ -115,6 +116,47 @@ def to_matrix(point: SPSD | Tangent) -> Float[Array, "*b d d"]:
 def rank(point: SPSD) -> Int[Array, "*b"]:
     """The rank of a point: the number of columns of the basis that are not zero."""
     return jnp.sum(grassmann.present(_point(point, "point").basis), axis=-1)
+
+
+def inner(
+    point: SPSD,
+    delta1: ArrayLike,
+    s1: ArrayLike,
+    delta2: ArrayLike,
+    s2: ArrayLike,
+    *,
+    weight: Scalar = 1.0,
+) -> Float[Array, "*b"]:
+    """The inner product of two tangent vectors (Δ₁, S₁) and (Δ₂, S₂) at the point (G, P).
+
+    tr(Δ₁ᵀ Δ₂) + m tr(P⁻¹ S₁ P⁻¹ S₂): the sum of the inner products on the Grassmann manifold and on
+    the positive definite matrices.
+
+    **Arguments**
+
+    - `point`: basis G and core P.
+    - `delta1`, `delta2`: `(..., d, k)`, tangent at G, that is Gᵀ Δ = 0, as `grassmann.log` returns;
+      not checked.
+    - `s1`, `s2`: `(..., k, k)`, symmetric.
+    - `weight`: the factor m > 0 of the second part.
+
+    **Returns** `(...)`. The value does not depend on the choice of the basis: (G O, Oᵀ P O) with
+    (Δ O, Oᵀ S O) gives the same for any orthogonal O.
+
+    **Reference** eq. (11) of ManiFeSt.
+
+    >>> import jax.numpy as jnp
+    >>> point = factor(jnp.diag(jnp.array([2.0, 0.0])), 1)
+    >>> delta, s = jnp.array([[0.0], [3.0]]), jnp.array([[1.0]])
+    >>> float(inner(point, delta, s, delta, s, weight=4.0))
+    10.0
+    """
+    g, p = _point(point, "point")
+    delta1, delta2 = _checks.matrices(delta1, "delta1"), _checks.matrices(delta2, "delta2")
+    _, delta1, delta2 = _checks.broadcast("basis, delta1 and delta2", g, delta1, delta2)
+    _checks.number(weight, "weight", low=0, open_low=True)
+    cores = spd.inner(p, s1, s2)
+    return jnp.sum(delta1 * delta2, axis=(-2, -1)) + jnp.asarray(weight, cores.dtype) * cores
 
 
 def geodesic(a: SPSD, b: SPSD, t: Scalar | ArrayLike) -> SPSD:

@@ -415,3 +415,59 @@ MISTAKES = {
 def test_mistakes_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# ---- The inner product, eq. 11 ------------------------------------------------------------------
+
+
+def tangent_vectors(point, seed):
+    """Two tangent vectors (Δ, S) at a point, with Δ = G⊥ B, and the matrices B."""
+    generator = rng(seed)
+    g = np.asarray(point.basis)
+    complement = np.linalg.qr(g, mode="complete")[0][:, K:]
+    b = generator.normal(size=(2, D - K, K))
+    s = generator.normal(size=(2, K, K))
+    return complement @ b, s + np.swapaxes(s, -1, -2), b
+
+
+def test_inner_product_equals_equation_11():
+    point = spsd.factor(A[0], K)
+    (delta1, delta2), (s1, s2), (b1, b2) = tangent_vectors(point, 30)
+    w, v = np.linalg.eigh(np.asarray(point.core))
+    root = v @ np.diag(w**-0.5) @ v.T
+    cores = np.trace((root @ s1 @ root).T @ (root @ s2 @ root))  # eq. 6
+    expected = np.trace(b1.T @ b2) + 0.7 * cores
+    assert_close(spsd.inner(point, delta1, s1, delta2, s2, weight=0.7), expected, 1e-12)
+
+
+def test_inner_product_does_not_depend_on_the_basis():
+    point = spsd.factor(A[1], K)
+    (delta1, delta2), (s1, s2), _ = tangent_vectors(point, 31)
+    o = np.linalg.qr(rng(32).normal(size=(K, K)))[0]
+    turned = spsd.SPSD(point.basis @ o, o.T @ point.core @ o)
+    expected = spsd.inner(point, delta1, s1, delta2, s2)
+    got = spsd.inner(turned, delta1 @ o, o.T @ s1 @ o, delta2 @ o, o.T @ s2 @ o)
+    assert_close(got, expected, 1e-12)
+
+
+def test_inner_product_of_logarithms_is_the_squared_distance():
+    """‖(Δ, S)‖² of the logarithms on both manifolds is the sum of the squared distances."""
+    a, b = spsd.factor(A[0], K), spsd.factor(B[0], K)
+    delta = grassmann.log(a.basis, b.basis)
+    end = grassmann.geodesic(a.basis, b.basis, 1.0)
+    core = end.T @ spsd.to_matrix(b) @ end  # P₂ in the basis that the geodesic reaches
+    s = spd.log(a.core, core)
+    got = spsd.inner(a, delta, s, delta, s, weight=2.0)
+    squares = grassmann.distance(a.basis, b.basis) ** 2 + 2 * spd.distance(a.core, core) ** 2
+    assert_close(got, squares, 1e-10)
+
+
+def test_inner_product_batches_and_names_bad_input():
+    points = spsd.factor(A, K)
+    (delta1, delta2), (s1, s2), _ = tangent_vectors(spsd.factor(A[0], K), 33)
+    got = spsd.inner(points, delta1, s1, delta2, s2)
+    assert got.shape == (3,)
+    with pytest.raises(ValueError, match="basis, delta1 and delta2 must be of matching shapes"):
+        spsd.inner(points, delta1[:, :2], s1, delta2, s2)
+    with pytest.raises(ValueError, match="weight must be positive"):
+        spsd.inner(points, delta1, s1, delta2, s2, weight=0.0)

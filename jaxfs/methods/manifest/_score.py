@@ -8,7 +8,7 @@ vector at M that points to K₁ (eq. 3). The score of a feature is its entry on 
     r = Σ_i |λ_i| φ_i ∘ φ_i = diag |D|,    D = Φ diag(λ) Φᵀ.
 
 **Reference** D. Cohen, T. Shnitzer, Y. Kluger, R. Talmon, *Few-Sample Feature Selection via Feature
-Manifold Learning*, ICML 2023: Algorithm 1 (SPD), Algorithm 2 (SPSD), appendix C (many classes).
+Manifold Learning*, ICML 2023: Algorithm 1 (SPD), Algorithm 2 (SPSD).
 Proposition 1 omits the factor ½ of the eigenvalue of D at a shared eigenvector. The eigenvalue is
 ½ √(λ₁λ₂) (log λ₁ − log λ₂), as in section 4 and Proposition 3.
 """
@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
@@ -30,7 +29,6 @@ from jaxfs.kernels._rbf import Bandwidth, Median, check_bandwidth
 from jaxfs.linalg._divided_differences import abs_diagonal as absm_diagonal
 
 GEOMETRIES = ("spd", "spsd")
-AGGREGATES = ("max", "sum")
 #: The default ridge, added to the diagonal of the kernels.
 RIDGE = 1e-2
 
@@ -81,7 +79,9 @@ def manifest_score(
       The kernels have ones on their diagonal.
     - `rank`: static, for `"spsd"` only. The default is the smaller numerical rank of the kernels.
     - `t`: in [0, 1], the point of the geodesic γ from K₁ to K₂ at which the difference is taken:
-      D(t) = ½(Log_M K₁ − Log_M K₂) with M = γ(t). The paper uses ½.
+      D(t) = ½(Log_M K₁ − Log_M K₂) with M = γ(t). The paper uses ½, where D = Log_M K₁. For any t,
+      Log_M K₁ = 2t D(t) and Log_M K₂ = −2(1 − t) D(t): the scores by one logarithm rank the
+      features as D(t) does, but vanish at t = 0 or t = 1.
     - `weights1`, `weights2`: `(n1,)`, `(n2,)`, nonnegative sample weights. A sample of weight zero
       has no effect, even if it contains NaN.
 
@@ -158,7 +158,7 @@ def manifest_from_kernels(
         if k.ndim != 2 or k.shape[-1] < 2:
             raise _checks.fail(name, "(d, d) with d ≥ 2 features", f"shape {k.shape}")
     _checks.alike(k1, k2, "k1 and k2")
-    ridge, options = _options(k1.shape[-1], geometry, ridge, rank, t)
+    ridge, options = checked_options(k1.shape[-1], geometry, ridge, rank, t)
     ridge, t = as_arrays((ridge, t), k1.dtype)
     return _score_kernels(symmetrize(k1), symmetrize(k2), ridge, t, **options)
 
@@ -188,67 +188,10 @@ def manifest_operators(
     return _operators(*arguments, **options)
 
 
-def manifest_multiclass_score(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    num_classes: int,
-    aggregate: str | None = "max",
-    bandwidth: Bandwidth = Median(1.0),
-    geometry: str = "spd",
-    ridge: Scalar | None = None,
-    rank: int | None = None,
-    weights: ArrayLike | None = None,
-) -> Float[Array, "d"] | Float[Array, "c d"]:
-    """Score of how much each feature's associations in a class differ from the mean of all classes.
-
-    r_ℓ = diag |D_ℓ|, D_ℓ = Log_M(K_ℓ), where M is the geometric mean of the kernels K_1 … K_C. The
-    score is the maximum or the sum of r_ℓ over the classes.
-
-    **Arguments**
-
-    - `x`: `(n, d)`, the samples of all classes; d ≥ 2.
-    - `y`: `(n,)`, integer codes 0 … C−1; may be traced.
-    - `num_classes`: static, C ≥ 2.
-    - `aggregate`: static. `"max"` favours features specific to one class, `"sum"` features that
-      distinguish several classes. `None` returns the score of each class.
-    - `weights`: `(n,)`, nonnegative sample weights. A sample of weight zero has no effect.
-    - the others: as in `manifest_score`.
-
-    **Returns** `(d,)`, or `(C, d)` for `aggregate=None`. For two classes and `"spd"` both rows are
-    the binary score; the maximum is then the binary score, and the sum is twice the binary score.
-    `"spsd"` is not symmetric: the row of a class is the binary score with that class as `x1`.
-
-    **Numerics** NaN if a class has no weight, if a kernel is not positive definite, or (`"spd"`) if
-    the mean has not converged. With `"spsd"` the subspaces of many classes can be so far apart that
-    their mean is not unique and the iteration does not converge. The score then uses the best
-    iterate; `spsd.mean` reports its residual. Concrete labels out of range raise an error; traced
-    labels out of range belong to no class.
-
-    **Derivatives** as in `manifest_score`; the mean is differentiated implicitly. `"max"` has kinks
-    where two classes tie.
-
-    **Cost** C `eigh` of size d in each of the 5 to 30 iterations of the mean, and 2 C more.
-
-    **Reference** appendix C.
-    """
-    x, weights = class_samples(x, weights)
-    num_classes = _checks.integer(num_classes, "num_classes", low=2)
-    y = _checks.labels(y, "y", x.shape[0], num_classes)
-    _checks.has_every_class(y, weights, "y", num_classes)
-    if aggregate is not None:
-        _checks.option(aggregate, "aggregate", AGGREGATES)
-    check_bandwidth(bandwidth)
-    ridge, options = _options(x.shape[1], geometry, ridge, rank, 0.5)
-    bandwidth, ridge = as_arrays((bandwidth, ridge), x.dtype)
-    options |= {"num_classes": num_classes, "aggregate": aggregate}
-    return _class_scores(x, y, bandwidth, ridge, weights, **options)
-
-
 # ---- The method, in the order of the paper ------------------------------------------------------
 
 
-def _kernel(x, bandwidth, weights):
+def class_kernel(x, bandwidth, weights):
     """The feature kernel of one class (eq. 1); NaN if all weights are 0 or one is negative."""
     kernel = feature_kernel(x, bandwidth=bandwidth, weights=weights)
     return kernel if weights is None else jnp.where(valid_weights(weights), kernel, jnp.nan)
@@ -259,8 +202,8 @@ def valid_weights(weights):
 
 
 def _kernels(x1, x2, bandwidth, weights1, weights2):
-    k1 = _kernel(x1, bandwidth, weights1)
-    return k1, _kernel(computed_after(k1, x2), bandwidth, weights2)
+    k1 = class_kernel(x1, bandwidth, weights1)
+    return k1, class_kernel(computed_after(k1, x2), bandwidth, weights2)
 
 
 def computed_after(first, x):
@@ -275,7 +218,7 @@ def computed_after(first, x):
     return jnp.where(first[0, 0] > 2, jnp.zeros_like(x), x)
 
 
-def _add_ridge(k, ridge):
+def add_ridge(k, ridge):
     eye = jnp.broadcast_to(jnp.eye(k.shape[-1], dtype=k.dtype), k.shape)
     return k + jnp.where(ridge >= 0, ridge, jnp.nan) * eye  # a traced ridge may be negative
 
@@ -285,7 +228,7 @@ def _operators(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, ran
     """Return the kernels, M and D, by eqs. 2 and 3, or by eqs. 13 and 14 for `"spsd"`."""
     k1, k2 = _kernels(x1, x2, bandwidth, weights1, weights2)
     if geometry == "spd":
-        k1, k2 = _add_ridge(k1, ridge), _add_ridge(k2, ridge)
+        k1, k2 = add_ridge(k1, ridge), add_ridge(k2, ridge)
         return ManifestOperators(k1, k2, spd.geodesic(k1, k2, t), spd.difference(k1, k2, t))
     p1, p2 = spsd.factor(k1, rank), spsd.factor(k2, rank)
     mean = spsd.to_matrix(spsd.geodesic(p1, p2, t))
@@ -297,7 +240,7 @@ def _score_kernels(k1, k2, ridge, t, *, geometry, rank):
     """Return r = diag |D| (eq. 4) without computing M: Algorithm 1, or Algorithm 2 for `"spsd"`."""
     if geometry == "spd":
         t, k1, k2 = _checks.along(t, k1, k2)  # NaN for a traced t out of range
-        return absm_diagonal(spd.difference_of(_add_ridge(k1 + k2, 2 * ridge), k1 - k2, t))
+        return absm_diagonal(spd.difference_of(add_ridge(k1 + k2, 2 * ridge), k1 - k2, t))
     return spsd.absm_diagonal(spsd.difference(spsd.factor(k1, rank), spsd.factor(k2, rank), t))
 
 
@@ -307,42 +250,6 @@ def _score(x1, x2, bandwidth, ridge, t, weights1, weights2, *, geometry, rank):
     return _score_kernels(k1, k2, ridge, t, geometry=geometry, rank=rank)
 
 
-@functools.partial(jax.jit, static_argnames=("num_classes", "aggregate", "geometry", "rank"))
-def _class_scores(x, y, bandwidth, ridge, weights, *, num_classes, aggregate, geometry, rank):
-    """Return r_ℓ for every class ℓ (appendix C), or the maximum or sum of r_ℓ over the classes."""
-
-    def kernel(label):  # a class is selected by weights of 0 and 1
-        member = (y == label).astype(x.dtype)
-        return _kernel(x, bandwidth, member if weights is None else member * weights)
-
-    # `lax.map` compiles and stores the work of one class at a time; `vmap` needs memory for all.
-    kernels = lax.map(kernel, jnp.arange(num_classes, dtype=y.dtype))
-    across = _spd_class_scores if geometry == "spd" else _spsd_class_scores
-    scores = across(kernels, ridge if geometry == "spd" else rank)
-    if aggregate is None:
-        return scores
-    return jnp.max(scores, axis=0) if aggregate == "max" else jnp.sum(scores, axis=0)
-
-
-def _spd_class_scores(kernels, ridge):
-    kernels = _add_ridge(kernels, ridge)
-    if kernels.shape[0] == 2:  # Log_M K₂ = −Log_M K₁, in closed form
-        score = absm_diagonal(spd.difference(kernels[0], kernels[1], 0.5))
-        return jnp.stack([score, score])
-    mean = spd.mean(kernels)
-    scores = lax.map(lambda k: absm_diagonal(spd.log(mean.mean, k)), kernels)
-    return jnp.where(mean.converged, scores, jnp.nan)
-
-
-def _spsd_class_scores(kernels, rank):
-    points = spsd.factor(kernels, rank)
-    if kernels.shape[0] == 2:  # both orders of the classes, in closed form
-        swapped = jax.tree.map(lambda a: a[::-1], points)
-        return spsd.absm_diagonal(spsd.difference(points, swapped))
-    base = jax.tree.map(lambda a: a[None], spsd.mean(points).mean)
-    return spsd.absm_diagonal(spsd.log(base, points))
-
-
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
@@ -350,7 +257,7 @@ def _two_class_arguments(x1, x2, bandwidth, geometry, ridge, rank, t, weights1, 
     """Return the checked arrays and the static options of `_score` and `_operators`."""
     x1, x2, weights1, weights2 = two_classes(x1, x2, weights1, weights2)
     check_bandwidth(bandwidth)
-    ridge, options = _options(x1.shape[1], geometry, ridge, rank, t)
+    ridge, options = checked_options(x1.shape[1], geometry, ridge, rank, t)
     numbers = as_arrays((bandwidth, ridge, t), x1.dtype)
     return (x1, x2, *numbers, weights1, weights2), options
 
@@ -377,7 +284,9 @@ def class_samples(x, weights, suffix: str = ""):
     return x, weights
 
 
-def _options(d: int, geometry: str, ridge, rank: int | None, t) -> tuple[Any, dict[str, Any]]:
+def checked_options(
+    d: int, geometry: str, ridge, rank: int | None, t
+) -> tuple[Any, dict[str, Any]]:
     """Return the checked ridge and static options, with `None` replaced by the defaults."""
     _checks.option(geometry, "geometry", GEOMETRIES)
     _checks.only_if(geometry == "spd", ridge, "ridge", 'geometry="spd"')
