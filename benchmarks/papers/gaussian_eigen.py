@@ -1,7 +1,5 @@
 """The eigen-update of section 4.1 of the GC / GKL paper: Figures 4 to 7."""
 
-import functools
-
 import jax
 import numpy as np
 import scipy.linalg
@@ -34,9 +32,9 @@ def largest_angle(vectors, truth) -> float:
 # ---- Figures 4 and 7: one update of LAPACK's decomposition ---------------------------------------
 
 
-@functools.cache
-def update(n: int) -> dict:
+def run_update(split: int) -> dict:
     """Times of `eigh` and of the update at size n, and the errors of the update."""
+    n = SIZES[split]
     with jax.enable_x64(True):
         a = correlations(n)
         w, v = map(jax.numpy.asarray, scipy.linalg.eigh(a[:-1, :-1]))
@@ -48,10 +46,6 @@ def update(n: int) -> dict:
         values, vectors = map(np.asarray, eigh_bordered(w, v, edge, corner))
     errors = relative_error(values, truth), largest_angle(vectors, basis)
     return {"n": n, "ours": ours, "LAPACK": theirs, "values": errors[0], "angle": errors[1]}
-
-
-def run_update(split: int) -> dict:
-    return update(SIZES[split])
 
 
 def show_figure_4(found: list[dict]) -> Answer:
@@ -104,8 +98,7 @@ roots to rounding.
 # ---- Figures 5 and 6: updates of updates --------------------------------------------------------
 
 
-@functools.cache
-def insertions() -> dict:
+def run_insertions(_: int) -> dict:
     """Errors of the decomposition while rows are inserted one at a time."""
     out: dict[str, list] = {"n": [], "values": [], "angle": []}
     a = correlations(LAST)
@@ -163,7 +156,7 @@ FIGURE_5 = Part(
     "gaussian-figure-5",
     "Figure 5",
     "eigenvalue error after repeated updates",
-    lambda _: insertions(),
+    run_insertions,
     1,
     show_figure_5,
 )
@@ -171,9 +164,10 @@ FIGURE_6 = Part(
     "gaussian-figure-6",
     "Figure 6",
     "angle of eigenvectors after repeated updates",
-    lambda _: insertions(),
+    run_insertions,
     1,
     show_figure_6,
+    "gaussian-figure-5",
 )
 FIGURE_7 = Part(
     "gaussian-figure-7",
@@ -182,4 +176,5 @@ FIGURE_7 = Part(
     run_update,
     len(SIZES),
     show_figure_7,
+    "gaussian-figure-4",
 )

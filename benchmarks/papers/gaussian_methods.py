@@ -87,7 +87,6 @@ EXTRA: dict[str, Select] = {
 }
 
 
-@functools.cache
 def split_of(name: str, seed: int, images: int = MNIST_IMAGES) -> tuple[np.ndarray, ...]:
     """Training and test samples: x, y, xt, yt. `images` is their number for MNIST, each."""
     if name == "MNIST":
@@ -107,10 +106,8 @@ def split_of(name: str, seed: int, images: int = MNIST_IMAGES) -> tuple[np.ndarr
     return x.astype(np.float32), y, xt.astype(np.float32), yt
 
 
-@functools.cache
-def orders(name: str, seed: int) -> dict[str, np.ndarray]:
+def orders(x, y) -> dict[str, np.ndarray]:
     """The features that each method selects, in order; FCBF and CFS may select fewer than 100."""
-    x, y, _, _ = split_of(name, seed)
     found = {}
     for method, select in (METHODS | EXTRA).items():
         order = select(x, y, max(NUM_FEATURES))

@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks import selection
 from benchmarks.papers import gaussian_methods as methods
-from benchmarks.papers._parts import Answer, Part, stored, table
+from benchmarks.papers._parts import Answer, Part, table
 from jaxfs import adaboost
 
 SETS = ("MNIST", "COIL20", "madelon", *methods.IMAGES[2:], *methods.OTHERS[1:])
@@ -79,12 +79,14 @@ CLASSIFIERS = {
 }
 
 
-def run(classifier: str, split: int) -> dict:
+def run(split: int) -> dict:
+    """Accuracies by classifier, method and number of features."""
     name, seed = SPLITS[split]
     parts = methods.split_of(name, seed)
+    orders = methods.orders(parts[0], parts[1])
     accuracy = {
-        method: CLASSIFIERS[classifier](*parts, order)
-        for method, order in methods.orders(name, seed).items()
+        classifier: {method: accuracies(*parts, order) for method, order in orders.items()}
+        for classifier, accuracies in CLASSIFIERS.items()
     }
     return {"set": name, "seed": seed, "accuracy": accuracy}
 
@@ -108,19 +110,20 @@ def mean_ranks(accuracy: dict[str, np.ndarray]) -> dict[str, float]:
     return dict(zip(accuracy, np.mean(better + (equal + 1) / 2, axis=1), strict=True))
 
 
-def by_set(found: list[dict]) -> tuple[list[str], dict[str, np.ndarray]]:
+def by_set(classifier: str, found: list[dict]) -> tuple[list[str], dict[str, np.ndarray]]:
     """The sets, and per cent correct by method (set, number of features), means over the splits."""
-    sets = [name for name in SETS if any(split["set"] == name for split in found)]
+    tables = [(split["set"], split["accuracy"][classifier]) for split in found]
+    sets = [name for name in SETS if name in {own for own, _ in tables}]
     ours = {}
     for method in methods.METHODS | methods.EXTRA:
-        rows = [[s["accuracy"][method] for s in found if s["set"] == name] for name in sets]
+        rows = [[cells[method] for own, cells in tables if own == name] for name in sets]
         ours[method] = 100 * np.array([np.mean(row, axis=0) for row in rows])
     return sets, ours
 
 
 def show(classifier: str, found: list[dict]) -> Answer:
     theirs = methods.paper()[classifier]
-    sets, ours = by_set(found)
+    sets, ours = by_set(classifier, found)
     common = {method: ours[method] for method in methods.METHODS}
     paper_places, our_places = places(theirs), places(common)
     ranks = mean_ranks(common)
@@ -179,9 +182,10 @@ def part(number: int, classifier: str, title: str) -> Part:
         f"gaussian-table-{number}",
         f"Table {number}",
         title,
-        functools.partial(run, classifier),
+        run,
         len(SPLITS),
         functools.partial(show, classifier),
+        "gaussian-tables",
     )
 
 
@@ -199,14 +203,10 @@ TABLES = [
 TEXT = {"GC.MI": (8, 24), "GKL.E": (11, 27), "SBMLR": (10, 17), "GBFS": (5, 20)}
 
 
-def run_places(_: int) -> dict:
-    """The places in the printed tables; `show_places` adds those of the stored tables."""
-    return {name: places(cells) for name, cells in methods.paper().items()}
-
-
 def show_places(found: list[dict]) -> Answer:
-    theirs = {m: _sum(table[m] for table in found[0].values()) for m in found[0]["QDA"]}
-    tables = [by_set(numbers)[1] for part in TABLES if (numbers := stored(part))]
+    printed = list(map(places, methods.paper().values()))
+    theirs = {method: _sum(cells[method] for cells in printed) for method in printed[0]}
+    tables = [by_set(classifier, found)[1] for classifier in CLASSIFIERS]
     ours = [{m: cells[m] for m in methods.METHODS} for cells in tables]
     count = sum(cells["GC.MI"].size for cells in ours)
     totals = {m: _sum(places(cells)[m] for cells in ours) for m in methods.METHODS}
@@ -244,7 +244,8 @@ SECTION_5_4 = Part(
     "gaussian-section-5-4",
     "Section 5.4",
     "how often each method is among the best",
-    run_places,
-    1,
+    run,
+    len(SPLITS),
     show_places,
+    "gaussian-tables",
 )
