@@ -27,7 +27,8 @@ The baselines are those that jaxfs has. Missing are SBMLR, CMTF and GBFS. Spectr
 (Zhao and Liu), not the method of Wolf and Shashua. The t-test is the mean over the classes against
 the others, χ² is that of features scaled to [0, 1], MRMR is the difference of mutual information
 in bins. FCBF and CFS stop when no feature helps, and may have fewer features than allowed. JMI,
-CMIM and CCA are further selectors of jaxfs.
+CMIM and CCA are further selectors of jaxfs. GC.MI* and GKL.E* have covariances as in the paper: no
+shrinkage, a ridge of only 0.001 times the mean variance, and random features once GC saturates.
 
 Classifiers: AdaBoost of 100 stumps for each class against the others, a linear SVM with C = 0.01,
 an RBF-SVM with the options of scikit-learn, and QDA with 0.1 added to the variances, all three on

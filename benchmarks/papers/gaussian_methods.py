@@ -31,6 +31,16 @@ def greedy(select: Callable, **options) -> Select:
     return chosen
 
 
+def plain(select: Callable, **options) -> Select:
+    """Covariances as in the paper; the small ridge is for those that are singular."""
+
+    def chosen(x, y, k: int) -> np.ndarray:
+        ridge = 1e-3 * float(np.var(x, axis=0).mean())
+        return greedy(select, ridge=ridge, shrinkage=0.0, **options)(x, y, k)
+
+    return chosen
+
+
 def ranked(score: Callable, **options) -> Select:
     def chosen(x, y, k: int) -> np.ndarray:
         return selection.top(score(x, y, num_classes=int(y.max()) + 1, **options), k)
@@ -78,8 +88,10 @@ METHODS: dict[str, Select] = {
     "GKL.E": greedy(jaxfs.gkl_select, objective="entropy"),
     "GKL.MI": greedy(jaxfs.gkl_select, objective="mi"),
 }
-#: Selectors of jaxfs that the paper does not have.
+#: GC and GKL without the defaults of jaxfs, and selectors that the paper does not have.
 EXTRA: dict[str, Select] = {
+    "GC.MI*": plain(jaxfs.gc_select, fallback="random", key=jax.random.key(0)),
+    "GKL.E*": plain(jaxfs.gkl_select),
     "JMI": greedy(jaxfs.jmi_select),
     "CMIM": greedy(jaxfs.cmim_select),
     "CCA": greedy(jaxfs.cca_select),
