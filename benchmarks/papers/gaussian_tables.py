@@ -161,7 +161,7 @@ def show(classifier: str, found: list[dict]) -> Answer:
 Mean accuracy over 10, 25, 50 and 100 features: over the paper's three sets, and over {len(sets)}
 sets ({large} splits of MNIST, COIL20 and Madelon, {small} of each other set). The standard error is
 over the sets. The last column is the gap to GC.MI here minus the gap in the paper. Places and mean
-ranks count the {len(common)} methods that the paper and jaxfs have.
+ranks count the {len(common)} methods that the paper and jaxfs have; methods that tie share a place.
 
 {table(["", *columns], cells)}
 """
