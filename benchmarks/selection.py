@@ -1,22 +1,20 @@
 """Shared code of the comparisons: ManiFeSt by labels, other methods and settings, classifiers."""
 
-import functools
 import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.feature_selection import f_classif, mutual_info_classif
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import jaxfs
 
-#: The grids of appendix D.1 of the paper: bandwidth percentiles, and neighbours of other methods.
+#: The grid of appendix D.1 of the ManiFeSt paper: bandwidth percentiles.
 PERCENTILES = (5.0, 10.0, 30.0, 50.0, 70.0, 90.0, 95.0)
-NEIGHBORS = (1, 3, 5, 10, 15, 20, 30, 50, 100)
 
 Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -38,14 +36,6 @@ def top(scores, k: int) -> np.ndarray:
 def svm(**options):
     """An RBF-SVM on standardised features."""
     return make_pipeline(StandardScaler(), SVC(**options))
-
-
-GRID = {"svc__C": [1, 8, 64], "svc__gamma": [2.0**-8, 2.0**-6, 2.0**-4, 2.0**-2]}
-
-
-def tuned_svm(grid: dict[str, list] = GRID):
-    """An RBF-SVM with C and γ chosen by 3-fold cross-validation on its training data."""
-    return GridSearchCV(svm(), grid, cv=3, n_jobs=-1)
 
 
 class QDA:
@@ -83,14 +73,6 @@ def mutual_information(x, y, *, neighbors: int = 3) -> np.ndarray:
     return mutual_info_classif(x, y, n_neighbors=neighbors, random_state=0)
 
 
-def relieff(x, y, *, neighbors: int = 10) -> np.ndarray:
-    """skrebate's ReliefF: `pip install skrebate`."""
-    from skrebate import ReliefF
-
-    model = ReliefF(n_neighbors=neighbors, n_jobs=-1 if len(y) > 500 else 1)
-    return model.fit(np.ascontiguousarray(x, np.float64), y).feature_importances_
-
-
 def filters(x, y, *, num_classes: int = 2, neighbors=(10,), graphs=(2,)) -> dict[str, list]:
     """Scores of jaxfs's filters, one for every setting.
 
@@ -126,12 +108,6 @@ def held_out_svm(x, y, *, size: int = 800, seed: int = 0):
     found = [model.score(x[check], y[check]) for model in models]
     best = int(np.argmax(found))
     return models[best], float(found[best])
-
-
-def neighbor_grid(score: Callable, y, grid: Sequence[int] = NEIGHBORS) -> list[Score]:
-    """The score for every number of neighbours that the smallest class allows."""
-    fewest = np.bincount(y).min()
-    return [functools.partial(score, neighbors=k) for k in grid if k < fewest]
 
 
 def tuned(scores: Sequence[Score], x, y, few, k: int, *, model=None, folds: int = 3) -> np.ndarray:

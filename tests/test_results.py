@@ -1,6 +1,7 @@
 """The results pages are as their scripts wrote them and cover every figure and table."""
 
 import dataclasses
+import importlib
 import re
 from types import SimpleNamespace
 
@@ -35,6 +36,14 @@ def test_page_is_as_written(paper):
     # Nothing stands outside the sections.
     assert len(_parts.SEAL.findall(text)) == len(sections)
     assert text.rstrip().endswith("-->")
+
+
+@pytest.mark.parametrize("paper", LABELS)
+def test_page_has_the_parts_of_its_script(paper):
+    module = importlib.import_module(f"benchmarks.papers.{paper}")
+    names = [_parts.section_name(paper, part) for part in module.PARTS]
+    assert list(_parts.sections(page(paper))) == [paper, *names]
+    assert all(name.startswith(f"{paper}-") for name in names)
 
 
 @pytest.mark.parametrize("paper", LABELS)
@@ -137,6 +146,24 @@ def test_section_without_numbers_is_kept(paper):
         path.unlink()
     _parts.write("toy", module)
     assert page("toy") == before
+
+
+def test_paragraphs_are_wrapped_and_tables_are_not():
+    row = "| " + "a " * 100 + "|"
+    text = _parts.filled(f"{'word ' * 50}\nnext line\n\n{row}\n{row}")
+    paragraph, rows = text.split("\n\n")
+    assert max(map(len, paragraph.splitlines())) <= 110
+    assert paragraph.split() == ["word"] * 50 + ["next", "line"]
+    assert rows == f"{row}\n{row}"
+
+
+def test_negative_numbers_have_a_minus_sign(paper):
+    module, _ = paper
+    module.PARTS[1] = _parts.Absent("Table 1", "a -1.5, `-2`, 3-4", "reproduced: -0.2")
+    _parts.write("toy", module)
+    text = page("toy")
+    assert "a −1.5, `-2`, 3-4" in text
+    assert "reproduced: −0.2" in text
 
 
 def test_unknown_verdict_is_refused(paper):

@@ -12,6 +12,7 @@ import json
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ def write(paper: str, module: ModuleType) -> None:
     commit = _commit()
     texts = {}
     for part in module.PARTS:
-        name = part.name if isinstance(part, Part) else f"{paper}-{_slug(part.label)}"
+        name = section_name(paper, part)
         if isinstance(part, Absent):
             texts[name] = _section(part, "", part.verdict)
         elif numbers := stored(part):
@@ -119,7 +120,7 @@ def write(paper: str, module: ModuleType) -> None:
         for text in texts.values()
     ]
     summary = ["| | | Verdict |", "|---|---|---|", *rows]
-    head = "\n".join([f"# {module.TITLE}", "", module.INTRO.strip(), "", *summary])
+    head = "\n".join([f"# {module.TITLE}", "", filled(module.INTRO.strip()), "", *summary])
     sealed = []
     for name, text in {paper: head, **texts}.items():
         # A section that did not change keeps the commit that printed it.
@@ -127,6 +128,10 @@ def write(paper: str, module: ModuleType) -> None:
         sealed.append(f"{text}\n\n<!-- {name} sha256:{digest(text)} commit:{printed} -->\n")
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(sealed), encoding="utf-8")
+
+
+def section_name(paper: str, part: Part | Absent) -> str:
+    return part.name if isinstance(part, Part) else f"{paper}-{_slug(part.label)}"
 
 
 def sections(page: str) -> dict[str, tuple[str, str, str]]:
@@ -148,11 +153,35 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
+def ticks(axis, values: Sequence[float]) -> None:
+    """Write these values, and no others, on a logarithmic axis."""
+    axis.set_xticks(values, [str(value) for value in values])
+    axis.minorticks_off()
+
+
+def filled(text: str) -> str:
+    """Wrap paragraphs; tables, lists, pictures, code and headings stay as they are."""
+    blocks = re.split(r"\n{2,}", text)
+    return "\n\n".join(
+        block if re.match(r"[|!#`<>*+-]|\d+\.| {4}", block) else _wrap(block) for block in blocks
+    )
+
+
+def _wrap(paragraph: str) -> str:
+    return textwrap.fill(paragraph, 110, break_long_words=False, break_on_hyphens=False)
+
+
 def _section(part: Part | Absent, text: str, verdict: str) -> str:
     if not verdict.startswith(VERDICTS):
         raise ValueError(f"the verdict of {part.label} is none of {VERDICTS}, got {verdict!r}")
-    body = f"{text}\n\n" if text else ""
-    return f"## {part.label}: {part.title}\n\n{body}**Verdict:** {verdict}"
+    body = f"{filled(text)}\n\n" if text else ""
+    return _minus(f"## {part.label}: {part.title}\n\n{body}**Verdict:** {verdict}")
+
+
+def _minus(text: str) -> str:
+    """Replace the hyphen before a number by a minus sign, except in `code`."""
+    sign = r"`[^`]*`|(?<![\w)\]-])-(?=\.?\d)"
+    return re.sub(sign, lambda found: "−" if found[0] == "-" else found[0], text)
 
 
 def _verdict(section: str) -> str:

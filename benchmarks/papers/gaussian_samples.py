@@ -6,7 +6,7 @@ import numpy as np
 
 import jaxfs
 from benchmarks.papers import gaussian_methods as methods
-from benchmarks.papers._parts import Answer, Part, table
+from benchmarks.papers._parts import Answer, Part, table, ticks
 from benchmarks.papers.gaussian_tables import fitted, linear_svm
 
 #: Samples of each class that the selection sees; all at the end.
@@ -62,8 +62,7 @@ def show(claim: str, found: list[dict]) -> Answer:
                 (drawn,) = axis.semilogx(sizes, line[:-1], "o-", ms=3, label=f"{k} features")
                 axis.axhline(line[-1], lw=0.8, ls=":", color=drawn.get_color())
             axis.set(title=name, xlabel="samples of each class")
-            axis.set_xticks(sizes, map(str, sizes))
-            axis.minorticks_off()
+            ticks(axis, sizes)
         axes[0].set_ylabel("accuracy (%), dotted: all")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 

@@ -14,6 +14,10 @@ BLUE, RED = "#0072B2", "#D55E00"
 # ---- Figure 3: XOR-100 --------------------------------------------------------------------------
 
 XOR_NEIGHBORS = (1, 3, 5, 10, 15)
+#: `jit` returns dictionaries in alphabetical order; this is the order of the page.
+XOR_METHODS = (
+    "ManiFeSt", "ReliefF", "IG", "Laplacian", "ANOVA", "Pearson", "Fisher", "T-test", "Gini index"
+)  # fmt: skip
 
 
 def xor_data(runs: int, n: int = 50, d: int = 100):
@@ -22,7 +26,7 @@ def xor_data(runs: int, n: int = 50, d: int = 100):
 
 
 def xor(split: int, runs: int = 200) -> dict:
-    """y = f1 xor f5: scores of all methods, each with the setting that finds the most of the two."""
+    """y = f1 xor f5: scores of all methods, each with the setting that finds the most."""
 
     @jax.jit
     @jax.vmap
@@ -32,7 +36,9 @@ def xor(split: int, runs: int = 200) -> dict:
         return {**rivals, "ManiFeSt": [ours]}
 
     found = {}
-    for name, settings in scores(*xor_data(runs)).items():
+    scored = scores(*xor_data(runs))
+    for name in XOR_METHODS:
+        settings = scored[name]
         settings = np.nan_to_num(np.asarray(settings), nan=-np.inf)
         picks = np.argsort(-settings, axis=-1, kind="stable")[..., :2]
         right = np.isin(picks, (0, 4)).mean(axis=-1)
@@ -49,37 +55,36 @@ def xor(split: int, runs: int = 200) -> dict:
 
 def show_xor(found: list[dict]) -> Answer:
     numbers = found[0]
-    paper = {"ManiFeSt": "1.0", "ReliefF": "0.8"}
+    paper = {"ManiFeSt": 2.0, "ReliefF": 0.8}
+    right = {name: 2 * np.array(result["right"]) for name, result in numbers.items()}
     rows = []
-    for name, result in numbers.items():
-        right = np.array(result["right"])
-        error = right.std(ddof=1) / len(right) ** 0.5
-        gap = f"{right.mean() - float(paper[name]):+.3f}" if name in paper else ""
-        rows.append((name, paper.get(name, "fails"), f"{right.mean():.3f} ± {error:.3f}", gap))
-    right = {name: np.mean(result["right"]) for name, result in numbers.items()}
-    others = max(right[name] for name in right if name not in paper)
-    text = f"""Share of the two relevant features f1 and f5 among the two best, {len(numbers["ManiFeSt"]["right"])} runs
-(± is the standard error). ManiFeSt has the paper's bandwidth, `Median(0.1)`. IG, Laplacian and ReliefF have the
-number of neighbours, from {XOR_NEIGHBORS}, that finds the most relevant features: an optimistic choice, which needs
-the truth. The picture shows the scores scaled to [0, 1], mean and standard deviation.
+    for name, r in right.items():
+        error = r.std(ddof=1) / len(r) ** 0.5
+        gap = f"{r.mean() - paper[name]:+.2f} ± {error:.2f}" if name in paper else ""
+        rows.append((name, paper.get(name, "fails"), f"{r.mean():.2f} ± {error:.2f}", gap))
+    text = f"""Number of the relevant features f1 and f5 among the two best, {len(right["ReliefF"])}
+runs (± is the standard error). ManiFeSt has the paper's bandwidth, `Median(0.1)`. IG, Laplacian and
+ReliefF have the number of neighbours, from {XOR_NEIGHBORS}, that finds the most relevant features:
+an optimistic choice, which needs the truth. The paper calls ManiFeSt perfect "relative to 0.8 of
+ReliefF"; we read 0.8 as a number of features, as its caption says. If it is the share of the two,
+ours is {right["ReliefF"].mean() / 2:.2f}. The picture shows the scores scaled to [0, 1], mean and
+standard deviation, and the number of relevant features.
 
 {table(("", "paper", "jaxfs", "difference"), rows)}"""
-    if right["ManiFeSt"] >= 0.99 and others < 0.2 and right["ReliefF"] < right["ManiFeSt"]:
-        close = abs(right["ReliefF"] - 0.8) < 0.05
-        verdict = "reproduced" if close else (
-            f"reproduced in part: ManiFeSt finds both features and the univariate filters fail, but "
-            f"ReliefF finds {right['ReliefF']:.2f} of them instead of 0.8"
-        )  # fmt: skip
+    mean = {name: r.mean() for name, r in right.items()}
+    marks = mean["ManiFeSt"] >= 1.98, max(mean[name] for name in mean if name not in paper) < 0.2
+    if all(marks) and abs(mean["ReliefF"] - 0.8) < 0.15:
+        verdict = "reproduced"
     else:
-        verdict = "not reproduced"
+        verdict = "reproduced in part" if marks[0] else "not reproduced"
 
     def draw(figure):
         figure.set_size_inches(8, 4)
         for axis, (name, result) in zip(figure.subplots(3, 3).flat, numbers.items(), strict=True):
-            mean, std = np.array(result["mean"]), np.array(result["std"])
-            axis.vlines(range(100), mean - std, mean + std, color=RED, linewidth=0.6)
-            axis.plot(mean, ".", color="green", markersize=3)
-            axis.set_title(f"{name} ({np.mean(result['right']):.2f})", fontsize=8)
+            centre, std = np.array(result["mean"]), np.array(result["std"])
+            axis.vlines(range(100), centre - std, centre + std, color=RED, linewidth=0.6)
+            axis.plot(centre, ".", color="green", markersize=3)
+            axis.set_title(f"{name} ({mean[name]:.2f})", fontsize=8)
             axis.tick_params(labelsize=6)
 
     return Answer(text, verdict, draw)
@@ -89,7 +94,7 @@ FIGURE_3 = Part("manifest-figure-3", "Figure 3", "XOR-100", xor, 1, show_xor)
 
 # ---- Figure 6: clusters on a hypercube ----------------------------------------------------------
 
-PERCENTILES = [
+BY_PERCENTILE = [
     jax.jit(lambda x, y, q=q: selection.by_labels(x, y, bandwidth=jaxfs.Percentile(q)))
     for q in selection.PERCENTILES
 ]
@@ -107,7 +112,7 @@ def hypercube(split: int, samples: int = 2000) -> dict:
     neighbors = [k for k in (1, 5, 10, 20) if k < np.bincount(y[few]).min()]
     rivals = selection.filters(x[few], y[few], neighbors=neighbors, graphs=(2, 5, 10, 20))
     settings = {name: [np.asarray(s) for s in scores] for name, scores in rivals.items()}
-    settings["ManiFeSt"] = [np.asarray(score(x[few], y[few])) for score in PERCENTILES]
+    settings["ManiFeSt"] = [np.asarray(score(x[few], y[few])) for score in BY_PERCENTILE]
     answer, tops = {}, {}
     for name, scores in settings.items():
         known = [lambda x, y, s=s: s for s in scores]
@@ -145,10 +150,11 @@ def show_hypercube(found: list[dict]) -> Answer:
         )
         cells = (f"{r.mean():.1f}", f"{np.median(r):.0f}", f"{accuracy[name]:.1f}", error)
         rows.append((name, paper.get(name, ""), *cells))
-    text = f"""Number of relevant features among the ten best, {len(found)} data sets (the paper has 50), and the accuracy
-of an RBF-SVM on the test samples with those ten. The scores see 50 samples. Bandwidths and neighbours are chosen
-by cross-validated accuracy on the training samples. The figure of the paper prints no averages in its text; for the
-one data set of its t-SNE picture it reports 9 for ManiFeSt and 6 for ReliefF. Our picture shows data set 0.
+    text = f"""Number of relevant features among the ten best, {len(found)} data sets (the paper has
+50), and the accuracy of an RBF-SVM on the test samples with those ten. The scores see 50 samples.
+Bandwidths and neighbours are chosen by cross-validated accuracy on the training samples. The figure
+of the paper prints no averages in its text; for the one data set of its t-SNE picture it reports 9
+for ManiFeSt and 6 for ReliefF. Our picture shows data set 0.
 
 {table(("", "paper", "jaxfs, mean", "median", "accuracy", "difference to ManiFeSt"), rows)}"""
     mean = {name: right[name].mean() for name in names}
@@ -219,8 +225,9 @@ def show_toy(found: list[dict]) -> Answer:
                 f"{others.max():.2f}",
             )
         )
-    text = f"""Mean score, divided by the largest score of each run, over 200 runs (the caption of the paper says 50, its text
-200). The paper prints no numbers: f1 is missed in case (a); f1 and f5 are found in case (b).
+    text = f"""Mean score, divided by the largest score of each run, over 200 runs (the caption of
+the paper says 50, its text 200). The paper prints no numbers: f1 is missed in case (a); f1 and f5
+are found in case (b).
 
 {table(("", "f1", "f5", "mean of the others", "largest of the others"), rows)}"""
     missed = means["a"][0] < np.delete(means["a"], 0).max() * 1.2

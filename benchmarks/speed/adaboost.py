@@ -2,7 +2,7 @@
 
     JAXFS_DATA=… python -m benchmarks.speed.adaboost
 
-- The heat map of `benchmarks.papers.manifest_adaboost`: 3 rankings of pixels × 8 numbers of samples
+- The heat map of `benchmarks.papers.report_runs`: 3 rankings of pixels × 8 numbers of samples
   × 10 repeats × 8 numbers of pixels, 1920 models of 30 rounds, fitted and tested. It is at least 20
   times as fast as a loop over scikit-learn's `AdaBoostClassifier` of depth-1 trees, on the same
   thresholded pixels. The loop is timed on one repeat of one ranking and extrapolated.
