@@ -13,7 +13,7 @@ from benchmarks.papers._parts import Absent
 TITLE = "GC and GKL: figures and tables of the paper"
 INTRO = """
 L. Lefakis, F. Fleuret, *Jointly Informative Feature Selection Made Tractable by Gaussian Modeling*,
-JMLR 17, 2016. `python -m benchmarks.papers gaussian` prints this page.
+JMLR 17, 2016. `make results PAPERS=gaussian` writes this page.
 
 The paper's real data, features of CIFAR-10, STL-10 and INRIA, are not available. Where the paper
 uses them, the numbers are for other sets, and the tables compare what does not depend on the set:
@@ -32,7 +32,7 @@ shrinkage, a ridge of only 0.001 times the mean variance, and random features on
 
 Classifiers: AdaBoost of 100 stumps for each class against the others, a linear SVM with C = 0.01,
 an RBF-SVM with the options of scikit-learn, and QDA with 0.1 added to the variances, all three on
-standardised features. The paper does not name its settings. Nothing was tuned.
+standardised features. The paper does not name its settings. Nothing was tuned for this page.
 """
 PARTS = [
     Absent("Table 1", "notation", "illustration, nothing to reproduce"),
