@@ -159,11 +159,11 @@ def test_paragraphs_are_wrapped_and_tables_are_not():
 
 def test_negative_numbers_have_a_minus_sign(paper):
     module, _ = paper
-    module.PARTS[1] = _parts.Absent("Table 1", "a -1.5, `-2`, 3-4", "reproduced: -0.2")
+    module.PARTS[1] = _parts.Absent("Table 1", "a -1.5, `-2`, 3-4", "reproduced: -0.2, -0.0, -0.04")
     _parts.write("toy", module)
     text = page("toy")
     assert "a −1.5, `-2`, 3-4" in text
-    assert "reproduced: −0.2" in text
+    assert "reproduced: −0.2, 0.0, −0.04" in text
 
 
 def test_unknown_verdict_is_refused(paper):

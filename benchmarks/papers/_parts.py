@@ -179,9 +179,9 @@ def _section(part: Part | Absent, text: str, verdict: str) -> str:
 
 
 def _minus(text: str) -> str:
-    """Replace the hyphen before a number by a minus sign, except in `code`."""
-    sign = r"`[^`]*`|(?<![\w)\]-])-(?=\.?\d)"
-    return re.sub(sign, lambda found: "−" if found[0] == "-" else found[0], text)
+    """Replace the hyphen before a number by a minus sign, and -0.0 by 0.0, except in `code`."""
+    sign = r"`[^`]*`|(?<![\w)\]-])-(?=\.?\d)(0\.0+(?!\d))?"
+    return re.sub(sign, lambda f: f[0] if f[0][0] == "`" else f[1] or "−", text)
 
 
 def _verdict(section: str) -> str:

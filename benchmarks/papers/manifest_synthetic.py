@@ -189,7 +189,7 @@ for ManiFeSt and 6 for ReliefF. Our picture shows data set 0.
 
 
 FIGURE_6 = Part(
-    "manifest-figure-6", "Figure 6", "clusters on a hypercube", hypercube, 20, show_hypercube
+    "manifest-figure-6", "Figure 6", "clusters on a hypercube", hypercube, 50, show_hypercube
 )
 
 # ---- Figure 12: limitations ---------------------------------------------------------------------
