@@ -77,7 +77,7 @@ lock: ## rewrite constraints.txt with the newest versions
 	rm -rf $(VENV_LOCK)
 
 clean: ## remove the environments and everything generated
-	rm -rf .venv .venv-min .venv-lock build dist demo.png digits.png gaussian_samples.png constraints.txt.new
+	rm -rf .venv .venv-min .venv-lock build dist demo.png digits.png constraints.txt.new
 	rm -rf docs/site docs/.cache
 	rm -rf .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
