@@ -82,7 +82,9 @@ The most informative eigenvector is number {best}. The paper's criterion keeps
 """
     kept = best - 1 in one["selected"]
     verdict = (
-        "reproduced" if kept else "reproduced in part: the stability criterion does not keep it"
+        "reproduced"
+        if kept
+        else "reproduced in part: the stability criterion does not keep the fourth"
     )
     if best != 4:
         verdict = f"not reproduced: eigenvector {best} is the most informative"

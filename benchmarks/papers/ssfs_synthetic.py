@@ -209,9 +209,13 @@ high up to 60 features with normal noise.
 
 {table(["Noise", "Scale", "Method", *map(str, NUISANCES)], rows)}
 """
-    verdict = f"reproduced: linear_clf has the best mean recall in all {settings} settings"
-    if first < settings:
-        verdict = f"reproduced in part: linear_clf is best in {first} of {settings} settings"
+    at = NUISANCES.index(60)
+    high = {scale: recall("normal", scale, "linear_clf")[at] for scale in SCALES}
+    good = first == settings and min(high.values()) > 0.5
+    verdict = "reproduced" if good else "reproduced in part"
+    verdict += f": linear_clf has the best mean recall in {first} of {settings} settings; with 60 "
+    verdict += "normal nuisance features its recall is "
+    verdict += " and ".join(f"{value:.2f} {scale}" for scale, value in high.items())
 
     def draw(figure: Figure) -> None:
         panels = [(noise, scale) for noise in found[0] for scale in SCALES]
