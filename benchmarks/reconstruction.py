@@ -13,7 +13,13 @@ BATCH, EPOCHS, LEARNING_RATE = 200, 100, 1e-3
 
 
 def rmse(train, test, chosen, units, hidden: int, seed: int) -> float:
-    """Root mean squared error on `test` of a ReLU network, trained by Adam on `train`.
+    """Root mean squared error of `predict` on `test`."""
+    error = predict(train, test, chosen, units, hidden, seed) - test * units
+    return float(np.sqrt(np.mean(np.square(error))))
+
+
+def predict(train, test, chosen, units, hidden: int, seed: int) -> np.ndarray:
+    """All features of `test` times `units`, by a ReLU network, trained by Adam on `train`.
 
     `units (d,)` scale the features in the error; the inputs of the network are not scaled.
 
@@ -37,8 +43,7 @@ def rmse(train, test, chosen, units, hidden: int, seed: int) -> float:
         test[:, chosen].astype(np.float32),
         hidden,
     )
-    error = unit * np.asarray(predicted) @ basis - test * units
-    return float(np.sqrt(np.mean(np.square(error))))
+    return unit * np.asarray(predicted) @ basis
 
 
 @functools.partial(jax.jit, static_argnames="hidden")

@@ -32,10 +32,11 @@ import jax
 import numpy as np
 
 import jaxfs
-from benchmarks.papers.dirichlet_downstream import FEWER, PAPER, coverage, forest, split
+from benchmarks.papers.dirichlet_downstream import FEWER, coverage, forest, split
+from benchmarks.papers.dirichlet_downstream import SETS as PAPER_SETS
 from jaxfs.methods.dirichlet import _calibration
 
-SETS = (*PAPER, "gravier", "shipp", "su", "sorlie")
+SETS = (*PAPER_SETS, "gravier", "shipp", "su", "sorlie")
 COUNTS = (25, 50, 100, 200)
 #: Values of `ENOUGH`, the fraction of relevant features at which no gates are trained.
 TRAINED = {"judged": 0.0, "explored": np.inf, "default": _calibration.ENOUGH}

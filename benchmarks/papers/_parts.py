@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+import jax
+import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -90,6 +92,7 @@ def compute(part: Part, limit: int | None = None) -> None:
         path.with_suffix(".new").replace(path)
         passed = time.perf_counter() - start
         print(f"{part.name}, split {split + 1} of {part.splits}: {passed:.0f} s", file=sys.stderr)
+    jax.clear_caches()  # compiled programs use memory maps, whose number is limited
 
 
 def stored(part: Part) -> list[dict]:
@@ -145,6 +148,11 @@ def sections(page: str) -> dict[str, tuple[str, str, str]]:
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.strip().encode()).hexdigest()[:16]
+
+
+def rounded(values, digits: int = 4) -> list:
+    """Nested lists of numbers, short in JSON."""
+    return np.round(np.asarray(values, np.float64), digits).tolist()
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -21,14 +21,8 @@ from sklearn.linear_model import LogisticRegression
 from xgboost import XGBClassifier
 
 from benchmarks import clustering, data
-
-#: Table 1, SSFS: mean and standard deviation of the accuracy, and the number of features.
-PAPER = {
-    "Prostate-GE": "75.9 ± 0.5 (10)",
-    "Yale": "50.3 ± 2.3 (100)",
-    "COIL20": "67.1 ± 2.8 (300)",
-}
-SETS = ("Prostate-GE", "Yale", "GLIOMA", "lung_small", "warpPIE10P", "COIL20")
+from benchmarks.papers.ssfs_clustering import SETS
+from benchmarks.papers.ssfs_sections import TABLE_1
 
 
 class Details(NamedTuple):
@@ -127,7 +121,7 @@ def main() -> None:
         }
         for method, row in rows.items():
             print(f"  {method:14s}{clustering.summary(row)}", flush=True)
-        print(f"  {'paper':14s}{PAPER.get(name, '–')}", flush=True)
+        print(f"  {'paper':14s}{TABLE_1.get(name, {}).get('SSFS', '–')}", flush=True)
 
 
 if __name__ == "__main__":

@@ -185,8 +185,8 @@ def fit_dirichlet_selector(
 
     "network": the paper's `DirichletSelector`, without relevance. A selected feature lowers its own
     energy, so that training tends to keep the features that it selected first. Features that
-    resemble each other also have low energies. `benchmarks/papers/dirichlet_toys.py` and
-    `dirichlet_downstream.py` compare the objectives.
+    resemble each other also have low energies. `benchmarks/papers/dirichlet.py` compares the
+    objectives.
 
     **Arguments**
 
