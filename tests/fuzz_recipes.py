@@ -122,6 +122,7 @@ GOOD = {
     "num_clusters": one_of(2),
     "num_features": one_of(2, 1),
     "num_neighbors": one_of(2, 1),
+    "num_passes": one_of(1, 2),
     "num_bins": one_of(3, 2),
     "num_rounds": one_of(3),
     "num_thresholds": one_of(2),

@@ -124,7 +124,7 @@ def manifest_bandwidth(
     >>> y = (x[:, 0] != x[:, 4]).astype(jnp.int32)
     >>> chosen = manifest_bandwidth(jax.random.key(1), x, y, num_classes=2)
     >>> float(chosen.factor)
-    0.25
+    0.0625
     """
     _checks.key(key)
     x, w = class_samples(x, weights)
