@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
-from scipy.special import bdtr
 
 from jaxfs import _checks
 from jaxfs._numerics import matmul, safe_divide
@@ -80,6 +79,8 @@ class ReliefFScore:
     def _m(self, n: int, share: float) -> int:
         if self.num_candidates:
             return min(self.num_candidates, n - 1)
+        from scipy.special import bdtr  # here, so that `import jaxfs` stays fast
+
         k = self._k(n)
         m = np.arange(k, n - 1)
         return k + int(np.sum(bdtr(k - 1, m, share) > _SHORT))
