@@ -51,7 +51,7 @@ def _values(found: list[dict], name: str, method: str, task: str) -> np.ndarray:
 
 
 def _error(*deviations: tuple[float, int]) -> float:
-    """Standard error of a difference of means of so many splits."""
+    """Standard error of a difference of means, from the deviation and number of splits of each."""
     return float(np.sqrt(sum(d**2 / n for d, n in deviations)))
 
 

@@ -296,8 +296,8 @@ def _verdict(
         sentences = [f"{first}; {every}, {best.n_features} random features {chance}."]
     if common is not None and best.accuracy <= common + best.standard_error:
         sentences.append(
-            f"Always naming the largest class has {common:.3f}: the features say nothing reliable"
-            " about the target."
+            f"Always predicting the largest class gives {common:.3f}: the features say nothing"
+            " reliable about the target."
         )
     elif common is None and best.accuracy <= best.standard_error:
         what = "the other features" if kind == "none" else "the target"

@@ -78,7 +78,8 @@ class ManiFeSt(WeightedFit, ScoringSelector):
     - `lowrank_rank`: number of directions of each kernel that the low-rank solver keeps, by default
       200; not for `solver="exact"` or `geometry="spsd"`.
     - `random_state`: seed of the folds and of the low-rank solver. The folds are the same in every
-      fit if it is `None`.
+      fit if it is `None`. A sample of weight 2 is in one fold, and two equal samples may be in two:
+      the chosen bandwidth can then differ.
 
     An option that has no effect with the other settings raises `ValueError`.
 

@@ -195,6 +195,24 @@ def test_relieff_of_many_labels(candidates, weighted):
     assert_close(found, np.stack([expected(x, one, w) for one in y]), 1e-10)
 
 
+@pytest.mark.parametrize("kind", ["duplicates", "constants", "tiny class", "many features"])
+def test_relieff_of_many_labels_in_float32(kind):
+    n, d = (12, 300) if kind == "many features" else (40, 6)
+    x = rng(7).normal(size=(n, d)).astype(np.float32)
+    y = np.stack([rng(seed).permutation(np.arange(n) % 2) for seed in range(3)])
+    if kind == "duplicates":
+        x = np.repeat(x[:10], 4, axis=0)
+    elif kind == "constants":
+        x[:, 2], x[:, 3] = 5, 1e6
+    elif kind == "tiny class":
+        y = (np.arange(n)[None] == np.array([[3], [4], [5]])).astype(int)
+    score, w = ReliefFScore(2), jnp.ones(n, jnp.float32)
+    found = score.given(jnp.asarray(x), w)(jnp.asarray(y))
+    assert found.dtype == jnp.float32
+    expected = jax.vmap(score.__call__, (None, 0, None))(x, y, w)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_structure_test():
     x = rng(7).normal(size=(40, 4))
     x[:, 1] = x[:, 0] + 0.1 * x[:, 1]
