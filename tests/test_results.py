@@ -137,15 +137,15 @@ def test_page_has_sealed_sections(paper):
     assert _parts.digest(edited[0]) != edited[2]
 
 
-def test_section_without_numbers_is_kept(paper):
+def test_section_is_kept_until_all_splits_are_stored(paper):
     module, _ = paper
     _parts.compute(module.PARTS[0])
     _parts.write("toy", module)
     before = page("toy")
-    for path in (_parts.STORE / "toy-figure-1").iterdir():
-        path.unlink()
-    _parts.write("toy", module)
-    assert page("toy") == before
+    for split in (2, 1, 0):
+        module.PARTS[0].path(split).unlink()
+        _parts.write("toy", module)
+        assert page("toy") == before
 
 
 def test_paragraphs_are_wrapped_and_tables_are_not():

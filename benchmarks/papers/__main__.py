@@ -3,7 +3,8 @@
     JAXFS_DATA=… python -m benchmarks.papers [PAPER …] [--part NAME] [--splits N] [--write]
 
 Numbers are stored split by split under results/, so that an interrupted run resumes. `--splits`
-computes the first splits only, `--write` computes nothing and writes the pages again.
+computes the first splits only, `--write` computes nothing and writes the pages again. The section
+of a part changes when all its splits are stored.
 """
 
 import argparse

@@ -101,7 +101,10 @@ def stored(part: Part) -> list[dict]:
 
 
 def write(paper: str, module: ModuleType) -> None:
-    """Write the page of a paper. Parts without stored numbers keep their present sections."""
+    """Write the page of a paper.
+
+    A part keeps its present section until the numbers of all its splits are stored.
+    """
     page = PAGES / f"{paper}.md"
     old = sections(page.read_text(encoding="utf-8")) if page.exists() else {}
     commit = _commit()
@@ -110,14 +113,14 @@ def write(paper: str, module: ModuleType) -> None:
         name = section_name(paper, part)
         if isinstance(part, Absent):
             texts[name] = _section(part, "", part.verdict)
-        elif numbers := stored(part):
+        elif len(numbers := stored(part)) == part.splits:
             answer = part.show(numbers)
             picture = "" if answer.draw is None else _picture(part, answer.draw)
             texts[name] = _section(part, answer.text.strip() + picture, answer.verdict)
-        elif name in old:
-            texts[name] = old[name][0]
         else:
-            print(f"{name}: no numbers yet", file=sys.stderr)
+            print(f"{name}: {len(numbers)} of {part.splits} splits", file=sys.stderr)
+            if name in old:
+                texts[name] = old[name][0]
     rows = [
         f"| {text.splitlines()[0][3:].replace(': ', ' | ', 1)} | {_verdict(text)} |"
         for text in texts.values()
