@@ -23,7 +23,7 @@ TITLE = "ManiFeSt and AdaBoost: figures of the report"
 INTRO = """
 A report reviews ManiFeSt: it selects pixels of MNIST's digits 4 and 9 with ManiFeSt, ReliefF and at
 random, and measures the error of AdaBoost on them. It has no tables, and its figures are pictures
-without printed numbers. Its text makes four claims, which the section *Conclusions* compares with
+without printed numbers. Its text makes five claims, which the section *Conclusions* compares with
 our numbers.
 
 The report defines the difference operator as D = Log_M K₁ at the midpoint M of the geodesic and
@@ -34,8 +34,13 @@ t > 0; at t = 0 that of the report is zero, and ours is not.
 
 The report does not name the training set of AdaBoost. We train AdaBoost once on the N images that
 the score sees, and once on 2000 images, so that only the choice of the pixels depends on N. ReliefF
-has 10 neighbours, or as many as there are. ManiFeSt has its default options.
+has 10 neighbours, or as many as there are. ManiFeSt has its default options. AdaBoost has 30 stumps
+on pixels that are black or white (threshold 128), and its error is the mean of the errors of both
+digits. The numbers N and M of images and pixels are our choice.
 """
+
+#: Verdict of a figure about which the report claims nothing.
+PICTURE = "illustration, nothing to reproduce: the report prints no numbers and makes no claim"
 
 # ---- Figures 1 and 2 ----------------------------------------------------------------------------
 
@@ -73,12 +78,15 @@ The effective number is (Σ s)² / Σ s², over the positive scores s. The repor
             axis.set(xticks=[], yticks=[], title=name)
 
     if size < 1000:
-        return Answer(text, "reproduced: a picture without numbers to compare", draw)
+        return Answer(text, PICTURE, draw)
     fewer = [v[:, 0].mean() < v[:, 1].mean() for v in (counts, effective)]
     word = {2: "reproduced", 1: "reproduced in part", 0: "not reproduced"}[sum(fewer)]
-    claim = "fewer pixels have high scores in ManiFeSt than in ReliefF"
-    true = {2: "by both measures", 1: "by one of two", 0: "by neither measure"}[sum(fewer)]
-    return Answer(text, f"{word}: {claim} {true}", draw)
+    fact = {
+        2: "fewer pixels have high scores in ManiFeSt than in ReliefF, by both measures",
+        1: "fewer pixels have high scores in ManiFeSt than in ReliefF by one of two measures",
+        0: "by both measures, more pixels have high scores in ManiFeSt than in ReliefF",
+    }[sum(fewer)]
+    return Answer(text, f"{word}: {fact}", draw)
 
 
 # ---- Figures 3 to 7 -----------------------------------------------------------------------------
@@ -119,11 +127,7 @@ N images it is {mean[0].mean():.1f}. The report prints no numbers.
                 color = "black" if e[i, j] > middle else "white"
                 axis.text(j, i, f"{e[i, j]:.0f}", ha="center", va="center", color=color, fontsize=7)
 
-    falls = mean[1, :, -1].mean() < mean[1, :, 0].mean() and mean[1, -1].mean() < mean[1, 0].mean()
-    verdict = (
-        "reproduced: the error falls with M and with N; the report prints no numbers to compare"
-    )
-    return Answer(text, verdict if falls else "not reproduced: the error does not fall", draw)
+    return Answer(text, PICTURE, draw)
 
 
 def show_spread(method: str, found: list[dict]) -> Answer:
@@ -153,31 +157,37 @@ variable. The report prints no numbers.
     mean = values[:, 1].mean(axis=(0, 1))
     change = values[:, 1, 0].mean(axis=1) - values[:, 1, -1].mean(axis=1)
     error = change.std(ddof=1) / len(change) ** 0.5
-    fact = (
-        f"the error falls with M from {mean[0]:.1f} to {mean[-1]:.1f}; from the fewest to the most "
-        f"images it falls by {change.mean():.1f} ± {error:.1f}"
-    )
-    # Random pixels do not depend on the images, so that their error must not depend on N.
-    right = abs(change.mean()) < 3 * error if method == "random" else change.mean() > 0
-    word = "reproduced" if mean[-1] < mean[0] and right else "not reproduced"
-    return Answer(text, f"{word}: {fact}", draw)
+    moves = "falls" if change.mean() > 0 else "rises"
+    text += f"""
+
+With AdaBoost trained on 2000 images, the mean error is {mean[0]:.1f} with the fewest pixels and
+{mean[-1]:.1f} with the most. From the fewest to the most images it {moves} by
+{abs(change.mean()):.1f} ± {error:.1f}."""
+    if method == "random":
+        text += " Random pixels do not depend on the images, so any change with N is noise."
+    return Answer(text, PICTURE, draw)
+
+
+def estimate(values: np.ndarray) -> str:
+    """The mean of the draws and its standard error."""
+    return f"{values.mean():+.1f} ± {values.std(ddof=1) / len(values) ** 0.5:.1f}"
 
 
 def show_claims(found: list[dict]) -> Answer:
-    rows, verdicts, later = [], [], []
+    rows, verdicts = [], []
     for t, training in enumerate(TRAININGS):
         values = all_errors(found)[:, t]  # (repeats, methods, sizes, counts)
         mean = values.mean(axis=(2, 3))  # (repeats, methods)
 
         def gap(a, b, mean=mean):
-            d = mean[:, a] - mean[:, b]
-            return f"{d.mean():+.1f} ± {d.std(ddof=1) / len(d) ** 0.5:.1f}"
+            return estimate(mean[:, a] - mean[:, b])
 
         first, last = values[..., 0].mean(axis=2), values[..., -1].mean(axis=2)
         falls = first - last  # (repeats, methods)
         fall = falls.mean(axis=0)
         less = falls[:, 0] - falls[:, 1]
-        most = (values[:, :, -1, 0] - values[:, :, -1, -1]).mean(axis=0)
+        most = values[:, :, -1, 0] - values[:, :, -1, -1]
+        few = values[:, 0, 0].mean(axis=1) - values[:, 1, 0].mean(axis=1)
         noise = values.std(axis=0, ddof=1).mean(axis=(1, 2))
         means = ", ".join(f"{m} {v:.1f}" for m, v in zip(METHODS, mean.mean(axis=0), strict=True))
         rows += [
@@ -191,29 +201,34 @@ def show_claims(found: list[dict]) -> Answer:
                 "3. the error of ManiFeSt falls less with M",
                 (
                     f"from M = 5 to 100: ManiFeSt {fall[0]:.1f}, ReliefF {fall[1]:.1f}, difference "
-                    f"{less.mean():+.1f} ± {less.std(ddof=1) / len(less) ** 0.5:.1f}; for N = 1000 "
-                    f"alone {most[0]:.1f} and {most[1]:.1f}"
+                    f"{estimate(less)}; for N = 1000 alone {estimate(most[:, 0] - most[:, 1])}"
                 ),
             ),
             (
                 "4. ReliefF varies less",
                 f"standard deviation over draws: ManiFeSt {noise[0]:.2f}, ReliefF {noise[1]:.2f}",
             ),
+            (
+                "5. ManiFeSt is competitive with few samples",
+                f"N = {NUM_SAMPLES[0]}: ManiFeSt − ReliefF {estimate(few)}",
+            ),
         ]
-        later.append(most[0] < most[1])
         m = mean.mean(axis=0)
-        verdicts.append((m[2] > max(m[:2]), m[1] < m[0], fall[0] < fall[1], noise[1] < noise[0]))
-    late = "" if not all(later) else " Claim 3 holds if the scores see 1000 images."
-    text = f"""The four claims of the report, {len(found)} draws; differences in points, with their
-standard error over draws.{late}
+        close = few.mean() <= 2 * few.std(ddof=1) / len(few) ** 0.5
+        verdicts.append(
+            (m[2] > max(m[:2]), m[1] < m[0], fall[0] < fall[1], noise[1] < noise[0], close)
+        )
+    text = f"""The claims of the report, {len(found)} draws; differences in points, with their
+standard error over draws. The report supports claim 4 by narrower distributions in Figure 5 than in
+Figure 6, but by its captions Figure 5 is that of ManiFeSt. Claim 5 is in the abstract; it holds if
+ManiFeSt is at most two standard errors behind ReliefF here.
 
 {table(("claim of the report", "jaxfs"), rows)}"""
-    failed = [
-        f"claim {i + 1} fails if AdaBoost is trained on {training}"
-        for training, marks in zip(TRAININGS, verdicts, strict=True)
-        for i, mark in enumerate(marks)
-        if not mark
-    ]
+    failed = []
+    for i, marks in enumerate(zip(*verdicts, strict=True)):
+        where = [training for training, mark in zip(TRAININGS, marks, strict=True) if not mark]
+        if where:
+            failed.append(f"claim {i + 1} fails if AdaBoost is trained on {' and on '.join(where)}")
     verdict = "reproduced" if not failed else f"reproduced in part: {'; '.join(failed)}"
     return Answer(text, verdict)
 
@@ -281,6 +296,6 @@ PARTS = [
     _figure(5, "distribution for ManiFeSt", *_errors, show_spread, "ManiFeSt"),
     _figure(6, "distribution for ReliefF", *_errors, show_spread, "ReliefF"),
     _figure(7, "distribution for random pixels", *_errors, show_spread, "random"),
-    Part("report-conclusions", "Conclusions", "four claims", *_errors[:2], show_claims, _errors[2]),
+    Part("report-conclusions", "Conclusions", "five claims", *_errors[:2], show_claims, _errors[2]),
     Part("report-t", "Future work", "the best t by class ratio", ratio_errors, 10, show_ratio),
 ]
