@@ -32,9 +32,9 @@ class Blocks(NamedTuple):
 
 def check_blocks(n: int, groups: ArrayLike | None, strata: ArrayLike | None, present) -> Blocks:
     """Return `Blocks` of integer codes."""
-    named = {"groups": groups, "strata": strata}
-    codes = (None if v is None else _checks.codes(v, name, n) for name, v in named.items())
-    return Blocks(*codes, present)
+    groups = None if groups is None else _checks.codes(groups, "groups", n)
+    strata = None if strata is None else _checks.codes(strata, "strata", n)
+    return Blocks(groups, strata, present)
 
 
 # ---- Random relabelings -------------------------------------------------------------------------
