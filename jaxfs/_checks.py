@@ -397,12 +397,29 @@ def targets(y: Any, size: int) -> jax.Array:
     return array(y, "y", jnp.int32) if narrow else array(y, "y")
 
 
-def samples(x: Any) -> jax.Array:
-    """Return samples `(n, d)` of dtype float32 or float64, with n, d ≥ 1."""
+def samples(x: Any, *, n: int = 1, d: int = 1) -> jax.Array:
+    """Return float32 or float64 samples, at least `n` of them, with at least `d` features."""
     x = real(x, "x", ndim=2)
-    if 0 in x.shape:
-        raise fail("x", "(n, d) with n ≥ 1 samples and d ≥ 1 features", f"{x.shape}")
+    if x.shape[0] < n or x.shape[1] < d:
+        raise fail("x", f"(n, d) with n ≥ {n} samples and d ≥ {d} features", f"{x.shape}")
     return x
+
+
+def codes(value: Any, name: str, size: int) -> jax.Array:
+    """Return integer codes `(size,)`, such as those of groups of samples."""
+    out = array(value, name)
+    if out.shape != (size,) or not jnp.issubdtype(out.dtype, jnp.integer):
+        expected = f"integers of shape ({size},), one a sample"
+        raise fail(name, expected, f"shape {out.shape}, dtype {out.dtype}")
+    return out
+
+
+def returned_scores(scores: Any, size: int, what: str = "feature") -> jax.Array:
+    """Return the result of a caller's `score`, if it has the shape `(size,)`."""
+    if jnp.shape(scores) != (size,):
+        expected = f"a function that returns ({size},), one score a {what}"
+        raise fail("score", expected, f"shape {jnp.shape(scores)}")
+    return scores
 
 
 def sample_weights(value: Any, x: jax.Array) -> Any:

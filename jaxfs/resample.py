@@ -58,10 +58,7 @@ def subsample_masks(
     _checks.number(fraction, "fraction", low=0, high=1, open_low=True, scalar=True)
     present = _checks.presence(mask, num_samples)
     none = np.zeros(num_samples, np.int32)
-    group = _checks.array(none if groups is None else groups, "groups")
-    if group.shape != (num_samples,) or not jnp.issubdtype(group.dtype, jnp.integer):
-        expected = f"integers of shape ({num_samples},), one a sample"
-        raise _checks.fail("groups", expected, f"shape {group.shape}, dtype {group.dtype}")
+    group = _checks.codes(none if groups is None else groups, "groups", num_samples)
     fraction = jnp.asarray(fraction, jnp.result_type(float))
     least = _checks.integer(least, "least", low=1)
     return _masks(key, group, present, fraction, num_resamples, least)
@@ -167,9 +164,7 @@ def stability(
     >>> result.frequencies.tolist()
     [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]
     """
-    x = _checks.real(x, "x", ndim=2)
-    if x.shape[0] < 1 or x.shape[1] < 2:
-        raise _checks.fail("x", "(n, d) with n ≥ 1 samples and d ≥ 2 features", f"{x.shape}")
+    x = _checks.samples(x, d=2)
     n, d = x.shape
     function = static_function(score, "score", "a function of x, y and weights")
     groups = None
@@ -194,10 +189,7 @@ def _stability(score: Static, x, y, w, masks, confidence, k: int, chunk: int) ->
 
     def order(mask):
         """Return the features from best to worst, and whether no score is NaN."""
-        scores = score.value(x, y, jnp.where(mask, w, 0))
-        if jnp.shape(scores) != (d,):
-            expected = f"a function that returns ({d},), one score a feature"
-            raise _checks.fail("score", expected, f"shape {jnp.shape(scores)}")
+        scores = _checks.returned_scores(score.value(x, y, jnp.where(mask, w, 0)), d)
         scores = lax.stop_gradient(scores)
         return jnp.argsort(-scores, stable=True).astype(jnp.int32), ~jnp.any(jnp.isnan(scores))
 

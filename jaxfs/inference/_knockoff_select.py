@@ -133,9 +133,7 @@ def _statistics(key, score: Static, x, y, covariance, method: str, copies: int, 
         swap = jax.random.bernoulli(for_order, shape=(d,))
         pairs = [jnp.where(swap[None], copy, x), jnp.where(swap[None], x, copy)]
         s = score.value(jnp.concat(pairs, axis=1), y, ones)
-        if s.shape != (2 * d,):
-            expected = f"a function that returns ({2 * d},), one score a column"
-            raise _checks.fail("score", expected, f"shape {s.shape}")
+        _checks.returned_scores(s, 2 * d, "column")
         w = s[:d] - s[d:]
         return jnp.where(swap, -w, w)
 

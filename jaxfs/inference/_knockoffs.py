@@ -75,14 +75,10 @@ def knockoffs(
 
 def check_covariance(x: ArrayLike, covariance: ArrayLike | None):
     """Return checked samples and covariance."""
-    x = _checks.real(x, "x", ndim=2)
-    if x.shape[0] < 2 or x.shape[1] < 1:
-        raise _checks.fail("x", "(n, d) with n ≥ 2 samples and d ≥ 1 features", f"{x.shape}")
+    x = _checks.samples(x, n=2)
     if covariance is None:
         return x, None
-    covariance = _checks.array(
-        _checks.square(_checks.real(covariance, "covariance"), "covariance"), "covariance", x.dtype
-    )
+    covariance = _checks.array(_checks.real(covariance, "covariance"), "covariance", x.dtype)
     if covariance.shape != (x.shape[1],) * 2:
         raise _checks.fail("covariance", f"({x.shape[1]}, {x.shape[1]})", f"{covariance.shape}")
     if not _checks.is_traced(covariance):
@@ -91,22 +87,6 @@ def check_covariance(x: ArrayLike, covariance: ArrayLike | None):
             hint = "leave it out to use a shrinkage estimate"
             raise _checks.fail("covariance", "positive definite", f"eigenvalue {least:.3g}; {hint}")
     return x, covariance
-
-
-class _Sampler:
-    """Draws copies of standardised samples z, given s and the correlation matrix."""
-
-    def __init__(self, z, correlation, s):
-        root = cholesky(correlation)
-        solved = cho_solve(root, jnp.diag(s))  # Σ⁻¹ diag(s)
-        self.mean = z - matmul(z, solved)
-        spread = symmetrize(2 * jnp.diag(s) - s[:, None] * solved)
-        jitter = 8 * eps(z.dtype) * jnp.max(s) * jnp.eye(s.shape[0], dtype=z.dtype)
-        self.root = cholesky(spread + jitter)
-
-    def draw(self, key) -> Float[Array, "n d"]:
-        noise = flat_draw(jax.random.normal, key, self.mean.shape, self.mean.dtype)
-        return self.mean + matmul(noise, self.root.T)
 
 
 def sampler(x: Float[Array, "n d"], covariance: Float[Array, "d d"] | None, method: str):
@@ -122,8 +102,17 @@ def sampler(x: Float[Array, "n d"], covariance: Float[Array, "d d"] | None, meth
         z = centre / scale[None]
         correlation = symmetrize(covariance) / (scale[:, None] * scale[None])
     s = (mvr if method == "mvr" else equicorrelated)(correlation)
-    standard = _Sampler(z, correlation, s)
-    return lambda key: mean[None] + scale[None] * standard.draw(key)
+    solved = cho_solve(cholesky(correlation), jnp.diag(s))  # Σ⁻¹ diag(s)
+    expected = z - matmul(z, solved)
+    spread = symmetrize(2 * jnp.diag(s) - s[:, None] * solved)
+    jitter = 8 * eps(z.dtype) * jnp.max(s) * jnp.eye(s.shape[0], dtype=z.dtype)
+    root = cholesky(spread + jitter)
+
+    def draw(key) -> Float[Array, "n d"]:
+        noise = flat_draw(jax.random.normal, key, z.shape, z.dtype)
+        return mean[None] + scale[None] * (expected + matmul(noise, root.T))
+
+    return draw
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4))

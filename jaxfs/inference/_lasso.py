@@ -39,14 +39,7 @@ def lasso_score(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) ->
     >>> int(lasso_score(x, x[:, 2] + 0.5 * x[:, 0]).argmax())
     2
     """
-    x = _checks.real(x, "x", ndim=2)
-    y = _checks.array(y, "y", x.dtype)
-    if y.shape != x.shape[:1]:
-        raise _checks.fail("y", f"of shape ({x.shape[0]},), one target a sample", f"{y.shape}")
-    w = jnp.ones(x.shape[0], x.dtype)
-    if weights is not None:
-        w = _checks.weights(weights, "weights", x.shape[0], x.dtype)
-    return _path(x, y, w)
+    return _path(*_checks.samples_with_target(x, y, weights))
 
 
 @jax.jit

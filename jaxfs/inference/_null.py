@@ -13,6 +13,8 @@ from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
 from jaxfs._numerics import eps
+from jaxfs._types import Static
+from jaxfs.inference import _multiplicity
 
 #: Exceedances after which the sequential test of a feature stops (h of Besag and Clifford).
 EXCEEDANCES = 20
@@ -21,15 +23,38 @@ EXCEEDANCES = 20
 _TIES = 100
 
 
-class NullSummary(NamedTuple):
-    """Observed scores, moments of the null scores, p-values, and the number of relabelings."""
+class PermutationTest(NamedTuple):
+    """Result of a permutation test of d features.
+
+    - `scores (d,)`: the scores of the given data.
+    - `null_mean (d,)`, `null_deviation (d,)`: mean and standard deviation (B − 1 in its
+      denominator) of the B null scores of a feature.
+    - `z (d,)`: (score − null mean) / null deviation; 0 if the score equals all null scores.
+    - `p_values (d,)`: p-value of each feature, never 0.
+    - `fwer_p_values (d,)`: p-values adjusted for the family-wise error rate.
+    - `q_values (d,)`: p-values adjusted for the false discovery rate.
+    - `num_permutations`: B, the number of relabelings used. It differs from the requested number
+      if all relabelings were enumerated, or if a sequential test stopped early.
+    """
 
     scores: Float[Array, "d"]
-    mean: Float[Array, "d"]
-    deviation: Float[Array, "d"]
+    null_mean: Float[Array, "d"]
+    null_deviation: Float[Array, "d"]
+    z: Float[Array, "d"]
     p_values: Float[Array, "d"]
     fwer_p_values: Float[Array, "d"]
-    number: Int[Array, ""]
+    q_values: Float[Array, "d"]
+    num_permutations: Int[Array, ""]
+
+
+class Plan(NamedTuple):
+    """The settings of a test that are static under `jit`."""
+
+    score: Static
+    number: int
+    chunk: int
+    sequential: bool
+    correction: str
 
 
 class _Counts(NamedTuple):
@@ -53,21 +78,15 @@ class _State(NamedTuple):
 
 
 def summarize(
-    scores_of: Callable[[Int[Array, "c"]], Float[Array, "c d"]],
-    num_features: int,
-    dtype,
-    number: int,
-    chunk: int,
-    sequential: bool,
-) -> NullSummary:
-    """Summarise the scores of the relabelings 1 … `number` against those of relabeling 0."""
+    scores_of: Callable[[Int[Array, "c"]], Float[Array, "c d"]], d: int, dtype, plan: Plan
+) -> PermutationTest:
+    """Compare the d scores of relabeling 0 with those of the relabelings 1 … `plan.number`."""
+    _, number, chunk, sequential, correction = plan
 
     def step(state: _State) -> _State:
         index = state.done + jnp.arange(chunk, dtype=jnp.int32)
         scores = lax.stop_gradient(scores_of(jnp.minimum(index, number)))
-        if scores.shape != (chunk, num_features):
-            expected = f"a function that returns ({num_features},), one score a feature"
-            raise _checks.fail("score", expected, f"shape {scores.shape[1:]}")
+        _checks.returned_scores(scores[0], d)
         null = ((index >= 1) & (index <= number))[:, None]
         first = state.done == 0
         observed = jnp.where(first, scores[0], state.observed)
@@ -100,18 +119,22 @@ def summarize(
         running = (state.own.stopped == 0) & ~jnp.isnan(state.own.number)
         return (state.done <= number) & (jnp.any(running) if sequential else True)
 
-    zeros = jnp.zeros(num_features, dtype)
-    counts = _Counts(zeros, jnp.zeros(num_features, jnp.int32))
+    zeros = jnp.zeros(d, dtype)
+    counts = _Counts(zeros, jnp.zeros(d, jnp.int32))
     start = _State(jnp.int32(0), zeros, zeros, zeros, zeros, counts, counts)
     end = lax.while_loop(unfinished, step, start)
 
     used = jnp.minimum(end.done - 1, number)
     b = used.astype(dtype)
-    mean = end.total / b
-    variance = jnp.maximum(end.squares - end.total * mean, 0) / jnp.maximum(b - 1, 1)
+    shift = end.total / b
+    variance = jnp.maximum(end.squares - end.total * shift, 0) / jnp.maximum(b - 1, 1)
+    mean, deviation = end.origin + shift, jnp.sqrt(variance)
+    gap = end.observed - mean
+    z = jnp.where((deviation == 0) & (gap == 0), 0, gap / deviation)
     p = _p_values(end.own, number)
     fwer = jnp.where(jnp.isnan(p), jnp.nan, _p_values(end.top, number))
-    return NullSummary(end.observed, end.origin + mean, jnp.sqrt(variance), p, fwer, used)
+    q = _multiplicity.adjusted(p, correction)
+    return PermutationTest(end.observed, mean, deviation, z, p, fwer, q, used)
 
 
 def _bar(observed: Float[Array, "d"]) -> Float[Array, "d"]:

@@ -2,44 +2,20 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array
 
 from jaxfs import _checks
-from jaxfs._types import ArrayLike, Static, static_function
+from jaxfs._types import ArrayLike, static_function
 from jaxfs.inference import _multiplicity
-from jaxfs.inference._null import NullSummary, summarize
+from jaxfs.inference._null import PermutationTest, Plan, summarize
 from jaxfs.inference._relabel import Blocks, all_relabelings, check_blocks, random_relabeling
 
 #: Maximum number of relabelings in a default chunk, and of numbers in their copies of the data.
 _CHUNK, _MEMORY = 64, 2**22
-
-
-class PermutationTest(NamedTuple):
-    """Result of a permutation test of d features.
-
-    - `scores (d,)`: the scores of the given data.
-    - `null_mean (d,)`, `null_deviation (d,)`: mean and standard deviation (B − 1 in its
-      denominator) of the B null scores of a feature.
-    - `z (d,)`: (score − null mean) / null deviation; 0 if the score equals all null scores.
-    - `p_values (d,)`: p-value of each feature, never 0.
-    - `fwer_p_values (d,)`: p-values adjusted for the family-wise error rate.
-    - `q_values (d,)`: p-values adjusted for the false discovery rate.
-    - `num_permutations`: B, the number of relabelings used. It differs from the requested number
-      if all relabelings were enumerated, or if a sequential test stopped early.
-    """
-
-    scores: Float[Array, "d"]
-    null_mean: Float[Array, "d"]
-    null_deviation: Float[Array, "d"]
-    z: Float[Array, "d"]
-    p_values: Float[Array, "d"]
-    fwer_p_values: Float[Array, "d"]
-    q_values: Float[Array, "d"]
-    num_permutations: Int[Array, ""]
 
 
 def permutation_test(
@@ -129,10 +105,8 @@ def permutation_test(
         number = table.shape[0] - 1
     if hasattr(score, "tuned"):
         score = score.tuned(y)
-    options = _options(key, score, sequential, correction)
-    entries = x.shape[1] if hasattr(score, "given") else x.size
-    chunk = _chunk_size(chunk_size, number, entries, getattr(score, "batch", _CHUNK))
-    return _permutation_test(key, x, y, w, blocks, table, number=number, chunk=chunk, **options)
+    plan = _plan(key, score, x, number, sequential, correction, chunk_size)
+    return _permutation_test(key, x, y, w, blocks, table, plan)
 
 
 def structure_test(
@@ -175,9 +149,8 @@ def structure_test(
     x, w, present = _samples(x, weights)
     blocks = check_blocks(x.shape[0], None, strata, present)
     number = _checks.integer(num_permutations, "num_permutations", low=1)
-    options = _options(key, score, sequential, correction)
-    chunk = _chunk_size(chunk_size, number, x.size)
-    return _structure_test(key, x, w, blocks, number=number, chunk=chunk, **options)
+    plan = _plan(key, score, x, number, sequential, correction, chunk_size)
+    return _structure_test(key, x, w, blocks, plan)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -185,41 +158,34 @@ def structure_test(
 
 def _samples(x: ArrayLike, weights: ArrayLike | None):
     """Return checked samples, weights, and the samples present (`None` for all of them)."""
-    x = _checks.real(x, "x", ndim=2)
-    if x.shape[0] < 2 or x.shape[1] < 1:
-        raise _checks.fail("x", "(n, d) with n ≥ 2 samples and d ≥ 1 features", f"{x.shape}")
+    x = _checks.samples(x, n=2)
     if weights is None:
         return x, jnp.ones(x.shape[0], x.dtype), None
     w = _checks.weights(weights, "weights", x.shape[0], x.dtype)
     return x, w, w > 0
 
 
-def _options(key, score, sequential, correction) -> dict[str, Any]:
+def _plan(key, score, x, number: int, sequential, correction, chunk_size: int | None) -> Plan:
     _checks.key(key)
-    return {
-        "score": static_function(score, "score", "a function of x, y and weights"),
-        "sequential": _checks.flag(sequential, "sequential"),
-        "correction": _checks.option(correction, "correction", _multiplicity.METHODS),
-    }
-
-
-def _chunk_size(asked: int | None, number: int, entries: int, most: int = _CHUNK) -> int:
-    if asked is None:
-        asked = max(1, min(most, _MEMORY // entries))
-    return min(_checks.integer(asked, "chunk_size", low=1), number + 1)
+    if chunk_size is None:
+        entries = x.shape[1] if hasattr(score, "given") else x.size
+        chunk_size = max(1, min(getattr(score, "batch", _CHUNK), _MEMORY // entries))
+    return Plan(
+        static_function(score, "score", "a function of x, y and weights"),
+        number,
+        min(_checks.integer(chunk_size, "chunk_size", low=1), number + 1),
+        _checks.flag(sequential, "sequential"),
+        _checks.option(correction, "correction", _multiplicity.METHODS),
+    )
 
 
 # ---- Computation --------------------------------------------------------------------------------
 
-_STATIC = ("score", "number", "chunk", "sequential", "correction")
 
-
-@functools.partial(jax.jit, static_argnames=_STATIC)
-def _permutation_test(
-    key, x, y, w, blocks: Blocks, table, *, score: Static, number, chunk, sequential, correction
-) -> PermutationTest:
+@functools.partial(jax.jit, static_argnames="plan")
+def _permutation_test(key, x, y, w, blocks: Blocks, table, plan: Plan) -> PermutationTest:
     n, d = x.shape
-    of_labels = bind_labels(score.value, x, w)
+    of_labels = bind_labels(plan.score.value, x, w)
     draw = random_relabeling(blocks, n)
 
     def relabeling(i):
@@ -231,23 +197,20 @@ def _permutation_test(
     def scores_of(i):
         return of_labels(y[jax.vmap(relabeling)(i)])
 
-    return _finished(summarize(scores_of, d, x.dtype, number, chunk, sequential), correction)
+    return summarize(scores_of, d, x.dtype, plan)
 
 
-@functools.partial(jax.jit, static_argnames=_STATIC)
-def _structure_test(
-    key, x, w, blocks: Blocks, *, score: Static, number, chunk, sequential, correction
-) -> PermutationTest:
+@functools.partial(jax.jit, static_argnames="plan")
+def _structure_test(key, x, w, blocks: Blocks, plan: Plan) -> PermutationTest:
     n, d = x.shape
     relabel = random_relabeling(blocks, n)
 
     def one(i):
         keys = jax.random.split(jax.random.fold_in(key, i), d)
         mixed = jax.vmap(lambda key, column: column[relabel(key)], (0, 1), 1)(keys, x)
-        return score.value(jnp.where(i == 0, x, mixed), None, w)
+        return plan.score.value(jnp.where(i == 0, x, mixed), None, w)
 
-    found = summarize(jax.vmap(one), d, x.dtype, number, chunk, sequential)
-    return _finished(found, correction)
+    return summarize(jax.vmap(one), d, x.dtype, plan)
 
 
 def bind_labels(score: Any, x: Array, w: Array) -> Callable[[Array], Array]:
@@ -255,20 +218,3 @@ def bind_labels(score: Any, x: Array, w: Array) -> Callable[[Array], Array]:
     if hasattr(score, "given"):
         return score.given(x, w)
     return jax.vmap(lambda y: score(x, y, w))
-
-
-def _finished(found: NullSummary, correction: str) -> PermutationTest:
-    gap = found.scores - found.mean
-    flat = found.deviation == 0
-    z = jnp.where(flat & (gap == 0), 0, gap / found.deviation)
-    q = _multiplicity.adjusted(found.p_values, correction)
-    return PermutationTest(
-        found.scores,
-        found.mean,
-        found.deviation,
-        z,
-        found.p_values,
-        found.fwer_p_values,
-        q,
-        found.number,
-    )

@@ -32,17 +32,9 @@ class Blocks(NamedTuple):
 
 def check_blocks(n: int, groups: ArrayLike | None, strata: ArrayLike | None, present) -> Blocks:
     """Return `Blocks` of integer codes."""
-
-    def codes(value, name):
-        if value is None:
-            return None
-        out = _checks.array(value, name)
-        if out.shape != (n,) or not jnp.issubdtype(out.dtype, jnp.integer):
-            expected = f"integers of shape ({n},), one code a sample"
-            raise _checks.fail(name, expected, f"shape {out.shape}, dtype {out.dtype}")
-        return out
-
-    return Blocks(codes(groups, "groups"), codes(strata, "strata"), present)
+    groups = None if groups is None else _checks.codes(groups, "groups", n)
+    strata = None if strata is None else _checks.codes(strata, "strata", n)
+    return Blocks(groups, strata, present)
 
 
 # ---- Random relabelings -------------------------------------------------------------------------

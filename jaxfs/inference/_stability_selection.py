@@ -96,10 +96,8 @@ def stability_selection(
     >>> result.selected.nonzero()[0].tolist(), result.assumption
     ([3], 'r-concave')
     """
-    x = _checks.real(x, "x", ndim=2)
+    x = _checks.samples(x, n=2, d=2)
     n, d = x.shape
-    if n < 2 or d < 2:
-        raise _checks.fail("x", "(n, d) with n ≥ 2 samples and d ≥ 2 features", f"{x.shape}")
     _checks.key(key)
     function = static_function(score, "score", "a function of x, y and weights")
     q = _checks.integer(num_features, "num_features", low=1, high=d - 1)
@@ -111,9 +109,7 @@ def stability_selection(
         y = _checks.targets(y, n)
         if y.shape == (n,) and jnp.issubdtype(y.dtype, jnp.integer):
             classes = y.astype(jnp.int32)
-    w = jnp.ones(n, x.dtype)
-    if weights is not None:
-        w = _checks.weights(weights, "weights", n, x.dtype)
+    w = _checks.weights(weights, "weights", n, x.dtype)
     chunk = min(_checks.integer(chunk_size, "chunk_size", low=1), 2 * pairs)
     masks = complementary_halves(key, classes, w > 0, pairs)
     frequencies, both = _frequencies(function, x, y, w, masks, q, chunk)
@@ -173,10 +169,8 @@ def _frequencies(score: Static, x, y, w, masks, q: int, chunk: int):
     d = x.shape[1]
 
     def best(mask):
-        scores = lax.stop_gradient(score.value(x, y, jnp.where(mask, w, 0)))
-        if scores.shape != (d,):
-            expected = f"a function that returns ({d},), one score a feature"
-            raise _checks.fail("score", expected, f"shape {scores.shape}")
+        scores = _checks.returned_scores(score.value(x, y, jnp.where(mask, w, 0)), d)
+        scores = lax.stop_gradient(scores)
         known = ~jnp.isnan(scores)
         order = jnp.argsort(-jnp.where(known, scores, -jnp.inf), stable=True)
         return jnp.zeros(d, bool).at[order[:q]].set(True) & known

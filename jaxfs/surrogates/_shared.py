@@ -118,16 +118,9 @@ def stream(
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def check_features(x) -> Float[Array, "n p"]:
-    x = _checks.real(x, "x", ndim=2)
-    if 0 in x.shape:
-        raise _checks.fail("x", "(n, p) with n ≥ 1 samples and p ≥ 1 features", f"{x.shape}")
-    return x
-
-
 def check_samples(x, y, weights, *, binary: bool = False) -> tuple[Array, Array, Array, bool]:
     """Return x, y as `(n, l)` in the dtype of x, the weights, and whether y was a single label."""
-    x = check_features(x)
+    x = _checks.samples(x)
     y = _checks.array(y, "y", x.dtype)
     one = y.ndim == 1
     y = y[:, None] if one else y
@@ -137,13 +130,7 @@ def check_samples(x, y, weights, *, binary: bool = False) -> tuple[Array, Array,
     known = binary and not _checks.is_traced(y)
     if known and not bool(jnp.all(y == y.astype(bool).astype(y.dtype))):
         raise _checks.fail("y", "0 or 1", "other values")
-    return x, y, check_weights(weights, x), one
-
-
-def check_weights(weights, x) -> Float[Array, "n"]:
-    if weights is None:
-        return jnp.ones(x.shape[0], x.dtype)
-    return _checks.weights(weights, "weights", x.shape[0], x.dtype)
+    return x, y, _checks.sample_weights(weights, x), one
 
 
 def check_masks(masks, chunk_size, w) -> tuple[Bool[Array, "m n"], int]:

@@ -27,7 +27,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, safe_divide
+from jaxfs._numerics import eps
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.surrogates import _shared, _stumps
 
@@ -113,7 +113,7 @@ def fit(
     >>> model.feature.tolist(), round(float(model.threshold[0]), 3)
     ([0], 1.5)
     """
-    x = _shared.check_features(x)
+    x = _checks.samples(x)
     num_rounds = _checks.integer(num_rounds, "num_rounds", low=1)
     num_classes = _checks.integer(num_classes, "num_classes", low=2)
     y = _checks.labels(y, "y", x.shape[0], num_classes)
@@ -121,11 +121,8 @@ def fit(
     _checks.number(learning_rate, "learning_rate", low=0, open_low=True, scalar=True)
     if thresholds is not None:
         thresholds = _thresholds(thresholds, x)
-    if features is None:
-        chosen = jnp.ones(x.shape[1], bool)
-    else:
-        chosen = _checks.weights(features, "features", x.shape[1], x.dtype, what="feature") > 0
-    w = _shared.check_weights(weights, x)
+    chosen = _checks.weights(features, "features", x.shape[1], x.dtype, what="feature") > 0
+    w = _checks.sample_weights(weights, x)
     _checks.has_every_class(y, w, "y", num_classes)
     rate = jnp.asarray(learning_rate, x.dtype)
     return _fit(x, y, thresholds, chosen, rate, w, num_rounds, num_classes, criterion)
@@ -146,7 +143,7 @@ def margin(model: Stumps, x: ArrayLike) -> Float[Array, "n *c"]:
     [−1/(C − 1), 1] for more. A sample with NaN in a feature of the model gives NaN.
     """
     _checks.record(model, "model", Stumps, "`fit`")
-    x = _shared.check_features(x)
+    x = _checks.samples(x)
     feature = model.feature
     if not _checks.is_traced(feature) and x.shape[1] <= (last := int(np.max(np.asarray(feature)))):
         expected = f"(n, d) with the features of the fit, d > {last}"
@@ -194,9 +191,9 @@ def quantiles(
     >>> quantiles(jnp.arange(8.0)[:, None], 3).tolist()
     [[1.0, 3.0, 5.0]]
     """
-    x = _shared.check_features(x)
+    x = _checks.samples(x)
     num_thresholds = _checks.integer(num_thresholds, "num_thresholds", low=1)
-    return _quantiles(x, _shared.check_weights(weights, x), num_thresholds)
+    return _quantiles(x, _checks.sample_weights(weights, x), num_thresholds)
 
 
 # ---- Rounds -------------------------------------------------------------------------------------
@@ -242,7 +239,7 @@ def _fit(x, y, thresholds, chosen, rate, w, num_rounds: int, num_classes: int, c
     known = known & (rate > 0) & jnp.any(chosen) & jnp.any(present)
     alpha, error, threshold = (jnp.where(known, a, jnp.nan) for a in (alpha, error, threshold))
     predicted = jax.nn.one_hot(classes, num_classes, dtype=bool)
-    share = safe_divide(alpha, jnp.broadcast_to(jnp.sum(alpha), alpha.shape))
+    share = _shared.shares(alpha, axis=0)
     votes = share[:, None, None] * jnp.where(predicted, 1, -1 / (num_classes - 1)).astype(
         alpha.dtype
     )
@@ -251,8 +248,7 @@ def _fit(x, y, thresholds, chosen, rate, w, num_rounds: int, num_classes: int, c
 
 def _normalised(w: Float[Array, "n"], present: Bool[Array, "n"]) -> Float[Array, "n"]:
     """Return weights with sum 1, at least eps, so that no sample disappears from the sums."""
-    w = safe_divide(w, jnp.broadcast_to(jnp.sum(w), w.shape))
-    return jnp.where(present, jnp.maximum(w, eps(w.dtype)), 0)
+    return jnp.where(present, jnp.maximum(_shared.shares(w, axis=0), eps(w.dtype)), 0)
 
 
 @jax.jit

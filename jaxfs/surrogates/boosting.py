@@ -24,7 +24,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, safe_divide
+from jaxfs._numerics import eps, nan_unless, safe_divide
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.surrogates import _shared
 from jaxfs.surrogates._trees import Rules, grow, sort_samples
@@ -169,12 +169,10 @@ def _fit(x, y, w, rules: Rules, loss: str, num_trees: int, depth: int) -> Boosti
         zero = jnp.zeros(x.shape[1], x.dtype)
         start = (jnp.broadcast_to(base, y.shape), zero, zero)
         (_, gains, counts), trees = lax.scan(add, start, length=num_trees)
-        mean_gain = safe_divide(gains, counts)
-        sum_gain = jnp.broadcast_to(jnp.sum(mean_gain), mean_gain.shape)
-        unknown = ~known | jnp.isnan(base)
-        importances = jnp.where(unknown, jnp.nan, safe_divide(mean_gain, sum_gain))
+        importances = _shared.shares(safe_divide(gains, counts), axis=0)
         feature, threshold, value = trees
-        value = jnp.where(unknown, jnp.nan, value)
+        certain = known & ~jnp.isnan(base)
+        importances, value = nan_unless(certain, (importances, value))
         return BoostingFit(importances, base, feature, threshold, value)
 
     return lax.map(one, y)
