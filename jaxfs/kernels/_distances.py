@@ -141,8 +141,14 @@ def points_about(
     level = _coarse_mean(lax.stop_gradient(x - centre), w[None, :], axis=1)
     # Add first: centre + level is exact because both are coarse. x − centre would lose a small x.
     rest = x - (centre + level)
-    weighted = rest * w[None, :]
-    return Points(rest, level[:, 0], jnp.sum(weighted, axis=1), jnp.sum(weighted * rest, axis=1))
+    return reweighted(Points(rest, level[:, 0], level[:, 0], level[:, 0]), w)
+
+
+def reweighted(points: Points, w: Float[Array, "p"]) -> Points:
+    """The same points with sums for other weights of the coordinates."""
+    weighted = points.rest * w[None, :]
+    total, norm = jnp.sum(weighted, axis=1), jnp.sum(weighted * points.rest, axis=1)
+    return points._replace(total=total, norm=norm)
 
 
 def squarable(x: Float[Array, "n p"]) -> Bool[Array, "n p"]:

@@ -41,7 +41,7 @@ def order_statistics(
     def count(b):
         # XLA has a ready-made routine for sums of floats, and would have to generate code for sums
         # of integers. A sum of fewer than 2²⁴ ones is exact in float32.
-        rows = jnp.sum(jnp.where(bits < b, 1.0, 0.0).astype(values.dtype), axis=1)
+        rows = jnp.sum((bits < b).astype(values.dtype), axis=1)
         return jnp.sum(rows if bits.size < 2**24 else rows.astype(jnp.int32)).astype(jnp.int32)
 
     def set_bit(i, b):

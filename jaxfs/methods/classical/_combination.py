@@ -105,12 +105,22 @@ def standardized(s: Float[Array, "*m d"]) -> Float[Array, "*m d"]:
     varied = high > low
     low, high = jnp.where(varied, low, 0), jnp.where(varied, high, 1)
     unit = (jnp.clip(s, low, high) - low) / (high - low)  # its squares neither overflow nor vanish
-    centre = unit - jnp.nanmedian(unit, axis=-1, keepdims=True)
-    spread = _NORMAL * jnp.nanmedian(jnp.abs(centre), axis=-1, keepdims=True)
-    deviation = safe_sqrt(jnp.nanmean(jnp.square(centre), axis=-1, keepdims=True))
+    number = jnp.sum((~missing).astype(s.dtype), axis=-1, keepdims=True)
+    centre = unit - _median(unit, number)
+    spread = _NORMAL * _median(jnp.abs(centre), number)
+    square = jnp.where(missing, 0, jnp.square(centre))
+    deviation = safe_sqrt(jnp.sum(square, axis=-1, keepdims=True) / number)
     spread = jnp.where(spread > 0, spread, deviation)
     z = safe_divide(centre, jnp.broadcast_to(spread, s.shape))
     return jnp.where(missing, jnp.nan, jnp.where(varied, z, 0))
+
+
+def _median(s: Float[Array, "*m d"], number: Float[Array, "*m 1"]) -> Float[Array, "*m 1"]:
+    """Median of the `number` entries that are not NaN; compiles faster than `jnp.nanmedian`."""
+    middle = jnp.maximum(number - 1, 0) / 2
+    places = jnp.concat([jnp.floor(middle), jnp.ceil(middle)], axis=-1).astype(jnp.int32)
+    pair = jnp.take_along_axis(jnp.sort(s, axis=-1), places, axis=-1, mode="promise_in_bounds")
+    return jnp.mean(pair, axis=-1, keepdims=True)
 
 
 @jax.jit

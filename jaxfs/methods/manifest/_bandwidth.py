@@ -31,8 +31,8 @@ from jaxfs._numerics import (
     varied,
 )
 from jaxfs._types import ArrayLike
-from jaxfs.kernels import feature_bandwidth
-from jaxfs.kernels._distances import Points, between, mean_point, points_about
+from jaxfs.kernels import bandwidth
+from jaxfs.kernels._distances import Points, between, mean_point, points_about, reweighted
 from jaxfs.kernels._rbf import Median, sampled
 from jaxfs.linalg._lapack import cholesky, solve_triangular
 from jaxfs.methods.classical import anova_score, relieff_score
@@ -143,7 +143,9 @@ def manifest_bandwidth(
 @functools.partial(jax.jit, static_argnames=("num_classes", "combine", "folds"))
 def _choose(key, x, y, w, *, num_classes, combine, folds) -> ManifestBandwidth:
     x, w = lax.stop_gradient((x, w))
-    known = jnp.all(jnp.isfinite(jnp.where(w[:, None] > 0, x, 0))) & jnp.all(w >= 0)
+    x = jnp.where(w[:, None] > 0, x, 0)
+    # 0 · ∞ is NaN, and a sum of floats compiles faster than `all`.
+    known = jnp.sum(jnp.where(w[:, None] >= 0, 0 * x, jnp.nan)) == 0
     w = jnp.where((y >= 0) & (y < num_classes), w, 0)
     x = jnp.where(w[:, None] > 0, x, 0)
     y = jnp.clip(y, 0, num_classes - 1).astype(jnp.int32)
@@ -152,20 +154,27 @@ def _choose(key, x, y, w, *, num_classes, combine, folds) -> ManifestBandwidth:
         part = _part(thin, y, w > 0, _counts(y, w > 0, num_classes), MOST_SAMPLES)
         x, y, w = x[part], y[part], w[part]
     member = jnp.where(y[None] == jnp.arange(num_classes, dtype=y.dtype)[:, None], w[None], 0)
-    sigma = lax.map(lambda m: feature_bandwidth(x, Median(1.0, COLUMNS), weights=m), member)
+    points = class_points(x, member)
+    sigma = lax.map(_median_distance, (points, member))
     tests = fold_masks(key, y, w > 0, _counts(y, w > 0, num_classes), folds)
 
     def losses(test):
         train = jnp.where(test, 0, w)
-        return fold_losses(x, y, train, w - train, member, sigma, combine)
+        return fold_losses(x, y, train, w - train, member, points, sigma, combine)
 
     total = jnp.sum(lax.map(losses, tests), axis=0)
     mean = total / jnp.sum(jnp.where(tests, w[None], 0))  # NaN if no sample is ever tested
-    known = known & jnp.all(jnp.sum(member, axis=1) > 0)
+    known = known & (jnp.min(jnp.sum(member, axis=1)) > 0)
     mean = jnp.where(known, mean, jnp.nan)
     factors = jnp.asarray(FACTORS, x.dtype)
     factor = nan_unless(~jnp.isnan(mean[0]), factors[jnp.argmin(mean)])
     return ManifestBandwidth(factor, factors, mean)
+
+
+def _median_distance(of_class: tuple[Points, Float[Array, "n"]]) -> Float[Array, ""]:
+    points, w = of_class
+    some = jax.tree.map(lambda a: a[sampled(a.shape[0], COLUMNS)], points)
+    return bandwidth(between(some, some, w), Median(1.0))
 
 
 @functools.partial(jax.jit, static_argnames=("num_classes", "combine"))
@@ -178,25 +187,27 @@ def combined_score(
         counts = _counts(y, present, num_classes)
         part = _part(key, y, present, counts, MOST_VISITED)
         x, y, weights = x[part], y[part], weights[part]
-    return standardized(scores) + standardized(partner_score(x, y, weights, combine, num_classes))
+    partner = partner_score(x, y, weights, combine, num_classes)
+    return jnp.sum(standardized(jnp.stack([scores, partner])), axis=0)
 
 
 # ---- One fold -----------------------------------------------------------------------------------
 
 
-def fold_losses(x, y, train, test, member, sigma, combine) -> Float[Array, "4"]:
+def fold_losses(x, y, train, test, member, points, sigma, combine) -> Float[Array, "4"]:
     """Total loss over the test samples of one fold, for every factor.
 
     `train` and `test` are weights `(n,)`; `member (C, n)` are the weights of all samples of each
-    class, and `sigma (C,)` their median distances.
+    class, `points` their `class_points`, and `sigma (C,)` their median distances.
     """
     inside = jnp.where(train > 0, member, 0)
     # Squared distances are sums over the samples.
     share = safe_divide(jnp.sum(inside, axis=1), jnp.sum(member, axis=1))
-    scores = row_norms(x, inside, jnp.square(sigma) * share)
+    scores = row_norms(points, inside, jnp.square(sigma) * share)
     if combine is not None:
         partner = partner_score(x, y, train, combine, member.shape[0])
-        scores = standardized(scores) + standardized(partner)[None]
+        table = standardized(jnp.concat([scores, partner[None]]))
+        scores = table[:-1] + table[-1:]
     best = lax.top_k(scores, min(max(NUM_FEATURES), x.shape[1]))[1]
     targets = jnp.where(jnp.matrix_transpose(member) > 0, 1.0, -1.0).astype(x.dtype)
     return lax.map(lambda chosen: hinge(x[:, chosen], targets, train, test), best)
@@ -209,19 +220,27 @@ def partner_score(x, y, weights, combine: str, num_classes: int) -> Float[Array,
     return jnp.sqrt(anova_score(x, y, num_classes=num_classes, weights=weights))
 
 
-def row_norms(
-    x: Float[Array, "n d"], weights: Float[Array, "c n"], squared_sigma: Float[Array, "c"]
-) -> Float[Array, "4 d"]:
-    """max_ℓ ‖row f of K_ℓ − K̄‖₂ for every factor, with `squared_sigma` the σ² at factor 1."""
+def class_points(x: Float[Array, "n d"], weights: Float[Array, "c n"]) -> Points:
+    """The features as `Points` of each class.
+
+    Their centre and level also suit the part of the samples in a fold.
+    """
     columns = jnp.matrix_transpose(x)
-    d, chosen = x.shape[1], sampled(x.shape[1], COLUMNS)
+    chosen = columns[sampled(x.shape[1], COLUMNS)]
+    return jax.vmap(lambda w: points_about(columns, w, mean_point(chosen, w)))(weights)
+
+
+def row_norms(
+    points: Points, weights: Float[Array, "c n"], squared_sigma: Float[Array, "c"]
+) -> Float[Array, "4 d"]:
+    """max_ℓ ‖row f of K_ℓ − K̄‖₂ for every factor, with `squared_sigma` the σ² at factor 1.
+
+    `weights` may be 0 for samples that have weight in `points`.
+    """
+    d = points.level.shape[1]
     scale = (2 * max(FACTORS) ** 2 * squared_sigma)[:, None, None]
-
-    def split(w) -> Points:
-        return points_about(columns, w, mean_point(columns[chosen], w))
-
-    points = jax.vmap(split)(weights)
-    others = jax.tree.map(lambda a: a[:, chosen], points)
+    points = jax.vmap(reweighted)(points, weights)
+    others = jax.tree.map(lambda a: a[:, sampled(d, COLUMNS)], points)
 
     def columns_of(block: Points) -> Float[Array, "4 b"]:
         def step(kernels, _):
@@ -239,7 +258,7 @@ def row_norms(
         kernels = decay(jax.vmap(between)(others, block, weights), scale)
         return jnp.sqrt(lax.scan(step, kernels, length=len(FACTORS))[1])
 
-    number = math.ceil(weights.shape[0] * d * len(chosen) / BLOCK)
+    number = math.ceil(others.level.size * d / BLOCK)
     size = math.ceil(d / number)
 
     def blocks(a):
