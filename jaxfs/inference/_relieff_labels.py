@@ -18,9 +18,9 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs import _checks
 from jaxfs._numerics import matmul, safe_divide
 from jaxfs._types import ArrayLike
+from jaxfs.kernels._distances import coordinate_chunks, manhattan
 from jaxfs.methods.classical import relieff_score
 from jaxfs.methods.classical._class_moments import Membership, membership
-from jaxfs.methods.classical._relief_visits import coordinate_chunks, manhattan
 
 #: Default number of neighbours.
 _NEIGHBORS = 10
@@ -139,7 +139,7 @@ def _coefficients(
 ) -> tuple[Float[Array, "n m"], Bool[Array, ""]]:
     """Coefficient of each neighbour in the score, and whether all k neighbours are in `order`.
 
-    As in `_relief_visits._nearest`, a sample of weight w counts as w neighbours, and a weight above
+    As in `_relieff._nearest`, a sample of weight w counts as w neighbours, and a weight above
     1 as copies of the sample itself, which come first. `amount` has the weights of the neighbours.
     """
     label, mass = members.label, jnp.where(members.present, weights, 0)

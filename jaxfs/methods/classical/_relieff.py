@@ -20,14 +20,20 @@ M. Robnik-Šikonja, I. Kononenko, *Theoretical and empirical analysis of ReliefF
 Machine Learning 53, 2003: Figures 2 and 3.
 """
 
+import functools
+from collections.abc import Callable
+
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
+from jaxfs._numerics import at, matmul, safe_divide, smallest
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.methods.classical import _relief_visits
-from jaxfs.methods.classical._class_moments import membership
+from jaxfs.kernels._distances import coordinate_chunks, manhattan
+from jaxfs.methods.classical._class_moments import Membership, membership
 
 #: Default number of neighbours (Kononenko 1994). Fewer are used if a class has fewer samples.
 _NEIGHBORS = 10
@@ -93,7 +99,7 @@ def relieff_score(
     x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
     k = _neighbors(num_neighbors, x, w, y, num_classes)
     block = _block_size(block_size, x, num_classes * k)
-    return _relief_visits.relieff(x, membership(y, w, num_classes), k, block)
+    return _relieff(x, membership(y, w, num_classes), k, block)
 
 
 def rrelieff_score(
@@ -142,7 +148,7 @@ def rrelieff_score(
     if sigma is not None:
         _checks.number(sigma, "sigma", low=0, open_low=True, scalar=True)
         sigma = jnp.asarray(sigma, x.dtype)
-    return _relief_visits.rrelieff(x, y, w, sigma, k=k, block=_block_size(block_size, x, k))
+    return _rrelieff(x, y, w, sigma, k=k, block=_block_size(block_size, x, k))
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
@@ -184,3 +190,135 @@ def _block_size(block_size: int | None, x: Array, num_near: int) -> int:
 def default_block(n: int, d: int, num_near: int) -> int:
     """Default number of samples visited at a time."""
     return max(1, min(_ROWS, _MEMORY // (4 * n + 2 * num_near * d)))
+
+
+# ---- Visits -------------------------------------------------------------------------------------
+
+# Samples are visited in blocks of rows. The distances of a block are discarded once its neighbours
+# are known, and the differences once they are summed. Neither an n × n nor an n × k × d array is
+# formed.
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def _relieff(x, members: Membership, k: int, block: int) -> Float[Array, "d"]:
+    shares, prior = members.shares, members.priors
+    influence = _influence(None, k, x.dtype)
+    others = safe_divide(*jnp.broadcast_arrays(prior[:, None], 1 - at(prior, members.label)[None]))
+    factors = jnp.where(shares > 0, -1, others)
+
+    def visit(i, row):
+        def among(of_class):
+            w, factor = of_class
+            near, share = _nearest(i, row, w, influence, k)
+            return near, at(factor, i) * share
+
+        near, coefficients = lax.map(among, (shares, factors))
+        return near.reshape(-1), coefficients.reshape(1, -1)
+
+    return _sum_of_visits(x, members.weights, visit, block)[0][0]
+
+
+@functools.partial(jax.jit, static_argnames=("k", "block"))
+def _rrelieff(x, y, w, sigma, *, k: int, block: int) -> Float[Array, "d"]:
+    influence = _influence(sigma, k, x.dtype)
+    _, tau_span, tau_known = _ranges(y[:, None], w > 0)
+    tau = jnp.where((w > 0) & tau_known, y, 0)
+
+    def visit(i, row):
+        near, share = _nearest(i, row, w, influence, k)
+        change = safe_divide(jnp.abs(tau[i] - tau[near]), jnp.broadcast_to(tau_span, near.shape))
+        return near, jnp.stack([share, share * change])
+
+    # The sums N of the paper, each divided by m.
+    (n_da, n_dcda), (_, n_dc), known = _sum_of_visits(x, w, visit, block)
+    different, alike = (jnp.broadcast_to(a, n_da.shape) for a in (n_dc, 1 - n_dc))
+    score = safe_divide(n_dcda, different) - safe_divide(n_da - n_dcda, alike)
+    score = jnp.where(n_dc == 0, jnp.zeros_like(score), score)
+    return jnp.where(known & tau_known, score, jnp.nan)
+
+
+def _ranges(
+    x: Float[Array, "n d"], present: Bool[Array, "n"]
+) -> tuple[Float[Array, "d"], Float[Array, "d"], Bool[Array, ""]]:
+    """Smallest value and span of every feature, and whether all values used are finite."""
+    there = present[:, None]
+    low = jnp.min(jnp.where(there, x, jnp.inf), axis=0)
+    span = jnp.max(jnp.where(there, x, -jnp.inf), axis=0) - low
+    return low, span, jnp.sum(0 * span) == 0  # 0 · ∞ is NaN
+
+
+def _sum_of_visits(
+    x: Float[Array, "n d"],
+    w: Float[Array, "n"],
+    visit: Callable[[Array, Array], tuple[Array, Array]],
+    block: int,
+) -> tuple[Float[Array, "r d"], Float[Array, "r"], Bool[Array, ""]]:
+    """Return Σ_i w_i/m Σ_j c_rj diff(i, j), Σ_i w_i/m Σ_j c_rj, and if all values are finite.
+
+    The index j is over q samples near i. `visit(i, row)` takes the index of a sample and its
+    distances to all samples. It returns the indices `(q,)` of the near samples and their
+    coefficients `(r, q)`.
+    """
+    n, mass = x.shape[0], w / jnp.sum(w)
+    low, span, known = _ranges(x, w > 0)
+    usable = (w > 0)[:, None] & known
+    x = jnp.where(usable, x, 0)
+    away = jnp.where(usable, x - low[None], 0)
+    z = lax.stop_gradient(safe_divide(away, jnp.broadcast_to(span[None], x.shape)))
+    chunks = coordinate_chunks(z)
+
+    @jax.checkpoint  # do not keep the differences of every block for the backward pass
+    def sums(first):
+        # The last block also has samples of the block before, which get mass 0.
+        start = jnp.minimum(first, n - block)
+        i = start + jnp.arange(block)
+        row = manhattan(lax.dynamic_slice_in_dim(chunks, start, block, axis=2), chunks)
+        near, c = jax.vmap(visit)(i, row)
+        c = jnp.where(i < first, 0, at(mass, i))[:, None, None] * c
+        c = jnp.permute_dims(c, (1, 0, 2)).reshape(c.shape[1], -1)
+        gaps = jnp.abs(lax.dynamic_slice_in_dim(x, start, block)[:, None] - at(x, near))
+        return matmul(c, gaps.reshape(-1, gaps.shape[-1])), jnp.sum(c, axis=1)
+
+    parts = lax.map(sums, jnp.arange(0, n, block))
+    total, coefficients = jax.tree.map(lambda a: jnp.sum(a, axis=0), parts)
+    total = jnp.where(known, total, jnp.nan)
+    return safe_divide(total, jnp.broadcast_to(span[None], total.shape)), coefficients, known
+
+
+def _nearest(
+    i: Int[Array, ""], row: Float[Array, "n"], w: Float[Array, "n"], influence, k: int
+) -> tuple[Int[Array, "k"], Float[Array, "k"]]:
+    """The k samples of positive weight nearest to sample i, and their shares in the influence.
+
+    If there are fewer than k such samples, the result is padded with i, with share 0. A weight of i
+    above 1 stands for copies of i. The copies come first: they take a share of the influence, and
+    their differences are 0.
+    """
+    others = (w > 0) & (jnp.arange(w.shape[0]) != i)
+    near = smallest(jnp.where(others, row, jnp.inf), k)[1]
+    missing, near = near < 0, jnp.where(near < 0, i, near)
+    number = jnp.where(missing, 0, at(w, near))
+    up_to = jnp.maximum(at(w, i) - 1, 0) + jnp.cumsum(number)
+    share = influence(up_to) - influence(up_to - number)
+    return near, safe_divide(share, jnp.broadcast_to(influence(up_to[-1]), share.shape))
+
+
+def _influence(sigma: Float[Array, ""] | None, k: int, dtype) -> Callable[[Array], Array]:
+    """Function of r: total influence of the first r neighbours, Σ_{t ≤ r} exp(−(t/σ)²).
+
+    The influence is divided by the influence of the first neighbour. The function is linear between
+    integers r and constant beyond k. Without σ, every neighbour has the influence 1.
+    """
+    if sigma is None:
+        return lambda r: jnp.clip(r, 0, k)
+    rank = jnp.arange(1, k + 1, dtype=dtype)
+    each = jnp.exp((1 - rank**2) / jnp.where(sigma > 0, sigma, jnp.nan) ** 2)
+    sums = jnp.pad(jnp.cumsum(each), (1, 0))
+
+    def total(r: Float[Array, "*s"]) -> Float[Array, "*s"]:
+        r = jnp.clip(r, 0, k)
+        whole = jnp.minimum(r.astype(jnp.int32), k - 1)
+        first = sums[whole]
+        return first + (r - whole.astype(r.dtype)) * (sums[whole + 1] - first)
+
+    return total

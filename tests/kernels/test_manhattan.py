@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxfs.methods.classical._relief_visits import coordinate_chunks, manhattan
+from jaxfs.kernels._distances import coordinate_chunks, manhattan
 from tests.helpers import RTOL, assert_close, rng
 
 
