@@ -75,7 +75,8 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
         notes += _check_auto(classes, table.target is None)
     notes += [] if request.standardize else _note_units(table.values, method)
     start = time.perf_counter()
-    blocks = _blocks(table, request)
+    columns = {"groups": request.groups, "strata": request.strata}
+    blocks = {what: table.labels[name] for what, name in columns.items() if name is not None}
     own = {name: values for name, values in blocks.items() if name in used_blocks(request)}
     notes += fit_estimator(estimator, request, table.values, y, table.names, **own)
     tested = _tested(estimator, request, table.values, y, blocks)
@@ -102,28 +103,10 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
         never = [quote(table.names[j]) for j in order if stability.frequencies[j] == 0]
         lost = f"selected from all rows, but in {parts}"
         notes += [f"{lost}: {listed(never)}"] if never else []
-    scores = np.asarray(estimator.scores_, np.float64)
-    found = parameters(estimator)
     return Answer(
-        method,
-        found,
-        order,
-        scores,
-        seconds,
-        tuple(notes),
-        classes,
-        stability,
-        estimator,
-        in_folds,
-        tested,
-        estimator.n_features_reason_,
-    )
-
-
-def _blocks(table: Table, request: Request) -> dict[str, np.ndarray]:
-    """Return the columns of groups and strata that a request names."""
-    columns = {"groups": request.groups, "strata": request.strata}
-    return {what: table.labels[name] for what, name in columns.items() if name is not None}
+        method, parameters(estimator), order, np.asarray(estimator.scores_, np.float64), seconds,
+        tuple(notes), classes, stability, estimator, in_folds, tested, estimator.n_features_reason_,
+    )  # fmt: skip
 
 
 def _tested(
@@ -265,10 +248,16 @@ def _stability_of_folds(first: np.ndarray, k: int, d: int) -> Stability:
 
     All other features have rank m + 1, as in the estimators of greedy methods.
     """
-    ranks, chosen = np.full((len(first), d), first.shape[1] + 1.0), np.zeros((len(first), d), bool)
+    ranks = np.full((len(first), d), first.shape[1] + 1.0)
     np.put_along_axis(ranks, first[:, ::-1], np.arange(first.shape[1], 0.0, -1)[None], axis=1)
-    np.put_along_axis(chosen, first[:, :k], True, axis=1)
-    return _summary(ranks, chosen, k)
+    return _summary(ranks, selection_masks(first[:, :k], d), k)
+
+
+def selection_masks(chosen: np.ndarray, d: int) -> np.ndarray:
+    """Return masks `(folds, d)` of the features `chosen (folds, k)`."""
+    masks = np.zeros((len(chosen), d), bool)
+    np.put_along_axis(masks, chosen, True, axis=1)
+    return masks
 
 
 def _summary(ranks: Any, chosen: np.ndarray, k: int) -> Stability:

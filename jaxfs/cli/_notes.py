@@ -97,7 +97,8 @@ def _transposed(table: Table) -> list[str]:
 
 def _metadata(table: Table, classes: np.ndarray | None, distinct: np.ndarray) -> list[str]:
     reasons: dict[int, list[str]] = defaultdict(list)
-    named = [j for j, name in enumerate(table.names) if _METADATA & set(_words(name))]
+    words = [{word.lower() for word in _WORD.findall(name)} for name in table.names]
+    named = [j for j, own in enumerate(words) if _METADATA & own]
     few = _few_valued(table.values, distinct)
     telling = [] if classes is None else _telling(table.values, classes)
     for found, why in (
@@ -112,10 +113,6 @@ def _metadata(table: Table, classes: np.ndarray | None, distinct: np.ndarray) ->
         return []
     shown = listed(f"{quote(table.names[j])} ({', '.join(reasons[j])})" for j in sorted(reasons))
     return [f"possible metadata among the features: {shown}: --drop what is not a measurement"]
-
-
-def _words(name: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(name)]
 
 
 def _few_valued(values: np.ndarray, distinct: np.ndarray) -> list[int]:
@@ -152,8 +149,8 @@ def _telling(values: np.ndarray, classes: np.ndarray) -> list[int]:
 def _lonely_classes(table: Table, classes: np.ndarray | None) -> list[str]:
     if classes is None or table.target is None:
         return []
-    sizes = np.bincount(classes)
-    lonely = [quote(table.target[classes == c][0]) for c in np.flatnonzero(sizes == 1)]
+    values, sizes = np.unique(table.target, return_counts=True)
+    lonely = [quote(value) for value in values[sizes == 1]]
     if not lonely:
         return []
     which = f"classes of one row in {quote(table.target_name)}: {listed(lonely)}"

@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import io
 import json
 import os
 import re
@@ -60,21 +59,22 @@ def _number(value: float | None, form: str = ".4g") -> str:
 
 def print_selection(table: Table, answer: Answer) -> None:
     """Print the selected features and their scores, best first."""
-    often = None if answer.stability is None else answer.stability.frequencies
-    rows, tested = [], answer.tested
-    for place, j in enumerate(answer.order[:_SHOWN], start=1):
-        share = [] if often is None else [f"{float(often[j]):.0%}"]
-        pq = [] if tested is None else [_number(tested.p_values[j]), _number(tested.q_values[j])]
-        rows.append([str(place), printable(table.names[j]), _number(answer.scores[j]), *pq, *share])
+    parts = "folds" if answer.in_folds else "resamples"
+    forms = {"rank": "d", "score": ".4g", "p": ".4g", "q": ".4g", "frequency": ".0%"}
+    headings = {"name": "feature", "frequency": f"selected in {parts}"}
+    features = _selected(table, answer)
+    known = features[0] if features else ("rank", "name", "score")
+    keys = [key for key in known if key != "column"]
+    rows = [
+        [_number(item[key], forms[key]) if key in forms else printable(item[key]) for key in keys]
+        for item in features[:_SHOWN]
+    ]
     (n, d), k = table.values.shape, len(answer.order)
     fitted, by = answer.fitted, answer.method.name
     by += f": {fitted.best_}" if isinstance(fitted, AutoSelector) else ""
-    parts = "folds" if answer.in_folds else "resamples"
     title = f"{k} of {d} features of {n} rows by {by}"
-    headings = ["rank", "feature", "score", *([] if tested is None else ["p", "q"])]
-    headings += [] if often is None else [f"selected in {parts}"]
     caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
-    print_grid(title, headings, rows, ["feature"], caption)
+    print_grid(title, [headings.get(key, key) for key in keys], rows, ["feature"], caption)
     print(answer.reason)
 
 
@@ -156,27 +156,32 @@ def _plain(value: Any) -> Any:
     return value if known else printable(value, 200)
 
 
-def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
-    """Return the content of the JSON output. Infinite scores are the strings `inf` and `-inf`.
+def _selected(table: Table, answer: Answer) -> list[dict[str, Any]]:
+    """Return a record of each selected feature, best first.
 
     `column` is the position of a feature in the file, from 1, as in --target and --drop.
     """
     columns = table.positions or range(1, len(table.names) + 1)
     stability, tested = answer.stability, answer.tested
-    selected = [
+    return [
         {"rank": place, "name": table.names[j], "column": columns[j], "score": answer.scores[j]}
         | ({} if tested is None else {"p": tested.p_values[j], "q": tested.q_values[j]})
         | ({} if stability is None else {"frequency": float(stability.frequencies[j])})
         for place, j in enumerate(answer.order, start=1)
     ]
+
+
+def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
+    """Return the content of the JSON output. Infinite scores are the strings `inf` and `-inf`."""
     n, d = table.values.shape
+    stability = answer.stability
     return {
         "method": answer.method.name,
         "parameters": answer.parameters,
         "rows": n,
         "features": d,
         "target": table.target_name,
-        "selected": selected,
+        "selected": _selected(table, answer),
         "reason": answer.reason,
         "stability": None if stability is None else float(stability.stability),
         "seconds": round(answer.seconds, 3),
@@ -295,11 +300,10 @@ def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool 
     if table.target is not None:
         target = [text(class_name(value)) for value in table.target]
         columns.append([text(str(table.target_name)), *target])
-    content = io.StringIO()
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    writer = csv.writer(content, delimiter=delimiter, lineterminator="\n")
-    writer.writerows(zip(*columns, strict=True))
-    path.write_text(content.getvalue(), encoding="utf-8", newline="")
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerows(zip(*columns, strict=True))
 
 
 def _write_parquet(path: Path, table: Table, order: Iterable[int]) -> None:

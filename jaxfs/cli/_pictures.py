@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jaxfs import evaluate, plot
-from jaxfs.cli._answer import Answer, standardize_columns
+from jaxfs.cli._answer import Answer, selection_masks, standardize_columns
 from jaxfs.cli._effects import labels
 from jaxfs.cli.tables._columns import printable
 from jaxfs.cli.tables._table import Table
@@ -113,11 +113,8 @@ def _draw_feature(table: Table, j: int, y: np.ndarray, classes: list[str], ax: "
     else:
         axes = _figures.axes(ax, 1)
         axes.scatter(y, values, s=9, color=_figures.COLOURS[0], alpha=0.6, linewidths=0)
-        title = _figures.shorten(_figures.printable(name), 30)
-        axes.set_title(title, fontsize="medium", **_figures.LITERAL)
         axes.set_xlabel(printable(table.target_name, 30), **_figures.LITERAL)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.locator_params(nbins=5)
+        _figures.tidy(axes, title=name)
     ax.set_size_inches(2.4, 2.1)
 
 
@@ -133,10 +130,10 @@ def _curves(auto: AutoSelector) -> list[Picture]:
         accuracies[name] = by_fold if name == auto.best_ else by_fold.mean(axis=0)
     d = len(auto.scores_)
     smaller = counts[counts < d]  # the selection of all features is always the same
-    stabilities = {
-        name: [_stability(ranked[:, :count], d) for count in smaller]
-        for name, ranked in auto.rankings_.items()
-    }
+    stabilities = {}
+    for name, ranked in auto.rankings_.items():
+        masks = (selection_masks(ranked[:, :count], d) for count in smaller)
+        stabilities[name] = [float(evaluate.selection_stability(mask).stability) for mask in masks]
     everything = next(row.accuracy for row in auto.comparison_ if row.name == "all features")
 
     def draw(numbers, curves, label, baseline, ax):
@@ -151,9 +148,3 @@ def _curves(auto: AutoSelector) -> list[Picture]:
         picture(first, auto.measure_.capitalize(), f"{auto.measure_.capitalize()} {what}"),
         picture(second, "Stability", f"Stability {what}"),
     ]
-
-
-def _stability(chosen: np.ndarray, d: int) -> float:
-    masks = np.zeros((len(chosen), d), bool)
-    np.put_along_axis(masks, chosen, True, axis=1)
-    return float(evaluate.selection_stability(masks).stability)

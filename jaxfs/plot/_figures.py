@@ -66,6 +66,22 @@ def axes(ax: Any, height: float) -> "Axes":
     return ax
 
 
+def tidy(ax: "Axes", axis: Any = "both", title: object = None) -> None:
+    """Remove the upper and right lines, limit the ticks of `axis`, and write a literal title."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.locator_params(axis=axis, nbins=5)
+    if title is not None:
+        ax.set_title(shorten(printable(str(title)), 30), fontsize="medium", **LITERAL)
+
+
+def labelled(labels: ArrayLike, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes of n samples, and the code of each sample."""
+    found = np.asarray(labels)
+    if found.shape != (n,):
+        raise _checks.fail("labels", f"of shape ({n},), one per sample", f"shape {found.shape}")
+    return np.unique(found, return_inverse=True)
+
+
 def panels(ax: Any, rows: int, columns: int, height: float) -> np.ndarray:
     """Return an array `(rows, columns)` of Axes: the caller's, or new Axes as in `axes`."""
     if ax is None:

@@ -98,11 +98,7 @@ def _scatter(ax: "Axes", points: np.ndarray, labels: ArrayLike | None) -> None:
     if labels is None:
         ax.scatter(*points.T, color=_figures.COLOURS[0], **style)
         return
-    found = np.asarray(labels)
-    if found.shape != (len(points),):
-        expected = f"of shape ({len(points)},), one per sample"
-        raise _checks.fail("labels", expected, f"shape {found.shape}")
-    classes, codes = np.unique(found, return_inverse=True)
+    classes, codes = _figures.labelled(labels, len(points))
     handles = []
     for c in range(classes.size):
         colour, marker = (kinds[c % len(kinds)] for kinds in (_figures.COLOURS, _figures.MARKERS))
@@ -145,20 +141,16 @@ def by_class(
     ['a', 'b']
     """
     numbers = _figures.numbers(values, "values", ndim=1)
-    found = np.asarray(labels)
-    if found.shape != numbers.shape:
-        raise _checks.fail("labels", f"of shape {numbers.shape}, as values", f"shape {found.shape}")
-    classes, codes = np.unique(found, return_inverse=True)
+    classes, codes = _figures.labelled(labels, numbers.size)
     if classes.size > 20:
         raise _checks.fail("labels", "of at most 20 classes", classes.size)
     ax = _figures.axes(ax, 2.6)
+    parts = [numbers[codes == c] for c in range(classes.size)]
     # Points of equal height must not hide each other: spread them evenly over a part of the width.
-    for c in range(classes.size):
-        own = numbers[codes == c]
+    for c, own in enumerate(parts):
         shift = 0.6 * ((np.arange(own.size) * 0.618034) % 1 - 0.5)  # the golden ratio spreads well
         colour = _figures.COLOURS[c % len(_figures.COLOURS)]
         ax.scatter(c + shift, own, s=9, color=colour, alpha=0.6, linewidths=0)
-    parts = [numbers[codes == c] for c in range(classes.size)]
     line = {"color": "black", "linewidth": 1.2}
     ax.boxplot(
         parts, positions=range(classes.size), widths=0.7, showfliers=False, showcaps=False,
@@ -170,11 +162,7 @@ def by_class(
     crowded = sum(map(len, texts)) > 16
     turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
     ax.set_xticks(range(classes.size), texts, **_figures.LITERAL, **(turned if crowded else {}))
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.locator_params(axis="y", nbins=5)
-    if label is not None:
-        name = _figures.shorten(_figures.printable(str(label)), 30)
-        ax.set_title(name, fontsize="medium", **_figures.LITERAL)
+    _figures.tidy(ax, "y", label)
     return ax
 
 

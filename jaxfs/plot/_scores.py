@@ -240,8 +240,7 @@ def _listing(labels: list[str], ax: "Axes | Figure | None") -> "Axes":
     ax.set_yticks(np.arange(len(labels)), labels, **_figures.LITERAL)
     ax.set_ylim(len(labels) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.locator_params(axis="x", nbins=5)
+    _figures.tidy(ax, "x")
     return ax
 
 

@@ -5,6 +5,7 @@ objects are refused.
 """
 
 import contextlib
+import functools
 import os
 import re
 import zipfile
@@ -49,20 +50,20 @@ def _without_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
-def read_parquet(path: Path, allowed: Allowance) -> Columns:
-    """Return the columns of a Parquet file."""
+def _read_lazy(scan: str, kind: str, path: Path, allowed: Allowance) -> Columns:
+    """Return the columns of a file that a function of polars scans, after a check of its size."""
     import polars as pl
 
-    with refuse_damaged("Parquet file"), _without_stderr():
-        return _from_lazy(pl.scan_parquet(path, glob=False), allowed)
+    with refuse_damaged(kind), _without_stderr():
+        lazy = getattr(pl, scan)(path, glob=False)
+        cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
+        allowed.check(8 * cells, COPIES)
+        return _from_frame(lazy.collect(), allowed)
 
 
-def read_arrow(path: Path, allowed: Allowance) -> Columns:
-    """Return the columns of an Arrow file, which Feather version 2 is."""
-    import polars as pl
-
-    with refuse_damaged("Arrow or Feather (version 2) file"), _without_stderr():
-        return _from_lazy(pl.scan_ipc(path, glob=False), allowed)
+read_parquet = functools.partial(_read_lazy, "scan_parquet", "Parquet file")
+#: Feather version 2 is an Arrow file.
+read_arrow = functools.partial(_read_lazy, "scan_ipc", "Arrow or Feather (version 2) file")
 
 
 def read_xlsx(path: Path, allowed: Allowance) -> Columns:
@@ -81,15 +82,6 @@ def read_xlsx(path: Path, allowed: Allowance) -> Columns:
         first, *others = map(quote, book.sheet_names)
         found.notes.append(f"the first sheet, {first}, was read, and not {listed(others)}")
     return found
-
-
-def _from_lazy(lazy: Any, allowed: Allowance) -> Columns:
-    """Return the columns of a lazy frame of polars, after a check of its size."""
-    import polars as pl
-
-    cells = lazy.select(pl.len()).collect().item() * len(lazy.collect_schema())
-    allowed.check(8 * cells, COPIES)
-    return _from_frame(lazy.collect(), allowed)
 
 
 def _from_frame(frame: Any, allowed: Allowance) -> Columns:

@@ -81,8 +81,9 @@ def default_names(count: int) -> list[str]:
     return [f"column_{j + 1}" for j in range(count)]
 
 
-def is_missing(cell: str) -> bool:
-    return cell.strip().lower() in MISSING_CELLS
+def missing(cells: np.ndarray) -> np.ndarray:
+    """Return where the cells of a column, numbers or words, are missing."""
+    return np.array([cell is None or cell != cell for cell in cells], bool)
 
 
 def is_number(cell: str) -> bool:
@@ -92,7 +93,7 @@ def is_number(cell: str) -> bool:
 
 def is_word(cell: str) -> bool:
     """Return whether a cell is neither missing nor a number; numbers may have a decimal comma."""
-    return not (is_missing(cell) or is_number(cell.replace(",", ".", 1)))
+    return not (cell.strip().lower() in MISSING_CELLS or is_number(cell.replace(",", ".", 1)))
 
 
 @contextlib.contextmanager

@@ -4,7 +4,14 @@ from collections.abc import Collection
 
 import numpy as np
 
-from jaxfs.cli.tables._columns import Columns, TableError, default_names, is_number, quote
+from jaxfs.cli.tables._columns import (
+    Columns,
+    TableError,
+    default_names,
+    is_number,
+    missing,
+    quote,
+)
 
 #: Number of distinct words up to which a column of words may be a code.
 FEW_WORDS = 20
@@ -64,14 +71,14 @@ def encode(
         if position - 1 not in categorical:
             kept.append((name, array, position))
             continue
-        missing = np.array([cell is None or cell != cell for cell in array])
+        gaps = missing(array)
         numeric = array.dtype.kind == "f"
         words = np.array([f"{cell:.17g}" if numeric else str(cell) for cell in array], dtype=object)
-        values = sorted(set(words[~missing]))
+        values = sorted(set(words[~gaps]))
         if len(values) < 2:
             raise TableError(f"the categorical column {quote(name)} has one value only")
         for value in values:
-            column = np.where(missing, np.nan, (words == value).astype(float))
+            column = np.where(gaps, np.nan, (words == value).astype(float))
             kept.append((f"{name}={value}", column, position))
     labels, columns, places = zip(*kept, strict=True)
     return list(labels), list(columns), list(places)

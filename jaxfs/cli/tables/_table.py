@@ -22,6 +22,7 @@ from jaxfs.cli.tables._columns import (
     TableError,
     is_number,
     is_word,
+    missing,
     plural,
     quote,
     suggest,
@@ -29,11 +30,8 @@ from jaxfs.cli.tables._columns import (
 
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".data", ".tab")
 _BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
-    ".parquet": _binary.read_parquet,
-    ".pq": _binary.read_parquet,
-    ".feather": _binary.read_arrow,
-    ".arrow": _binary.read_arrow,
-    ".ipc": _binary.read_arrow,
+    **dict.fromkeys((".parquet", ".pq"), _binary.read_parquet),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), _binary.read_arrow),
     ".xlsx": _binary.read_xlsx,
     ".npz": _binary.read_npz,
     ".mat": _binary.read_mat,
@@ -124,18 +122,17 @@ def read_table(
     rows_at = _take_row_names(columns, asked)
     names = _distinct_names(columns)
     dropped = {j for name in drop for j in _find(columns, names, name, "drop")}
-    at = None
-    if target is not None:
-        at = _find_one(columns, names, target, "target")
-        if at in dropped:
-            raise TableError(f"{quote(target)} cannot be both the target and dropped")
+    at = None if target is None else _find_one(columns, names, target, "target")
     labelled = {name: _find_one(columns, names, name, "groups and strata") for name in labels}
-    if at in labelled.values():
-        raise TableError(f"{quote(target)} cannot be both the target and groups or strata")
     encoded = {j for name in categorical for j in _find(columns, names, name, "categorical")}
-    if encoded & (dropped | {at}):
-        wrong = listed(quote(names[j]) for j in encoded & (dropped | {at}))
-        raise TableError(f"{wrong} cannot be both categorical and the target or dropped")
+    for roles, both in {
+        "the target and dropped": dropped & {at},
+        "the target and groups or strata": {*labelled.values()} & {at},
+        "categorical and the target or dropped": encoded & (dropped | {at}),
+    }.items():
+        if both:
+            wrong = listed(quote(names[j]) for j in sorted(both))
+            raise TableError(f"{wrong} cannot be both {roles}")
     other = dropped | {at, rows_at, *labelled.values()}
     features = [j for j in range(columns.num_candidates) if j not in other and names[j]]
     table = _build_table(columns, names, features, at, encoded)
@@ -180,7 +177,7 @@ def _take_row_names(columns: Columns, asked: list[str]) -> int | None:
         return None
     if {"1", str(-len(columns.names)), name or "1"} & set(asked):
         return None
-    if any(cell is None or cell != cell for cell in cells) or not 1 < len(cells) == len(set(cells)):
+    if missing(cells).any() or not 1 < len(cells) == len(set(cells)):
         return None
     if not nameless and not all(map(is_word, cells)):
         return None  # a column of numbers with a typo
@@ -252,9 +249,8 @@ def _find_one(columns: Columns, names: list[str], wanted: str, what: str) -> int
 
 def _complete(labels: np.ndarray, name: str) -> np.ndarray:
     """Return a column of labels, or raise `TableError` if some of them are missing."""
-    missing = sum(value is None or value != value for value in labels)
-    if missing:
-        raise TableError(f"{quote(name)} has {plural(missing, 'missing value')}; fill them in")
+    if count := int(missing(labels).sum()):
+        raise TableError(f"{quote(name)} has {plural(count, 'missing value')}; fill them in")
     return labels
 
 
@@ -335,9 +331,7 @@ def _list_counts(names: list[str], found: np.ndarray) -> str:
 def _impute(table: Table, how: str | None, marks: set[str]) -> Table:
     """Return the table without missing values, or raise an error that shows their spellings."""
     gaps = np.isnan(table.values)
-    lost = np.zeros(len(gaps), bool)
-    if table.target is not None:
-        lost = np.array([value is None or value != value for value in table.target])
+    lost = np.zeros(len(gaps), bool) if table.target is None else missing(table.target)
     if not gaps.any() and not lost.any():
         return table
     if gaps.all(axis=0).any():
