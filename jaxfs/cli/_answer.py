@@ -104,9 +104,19 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
         lost = f"selected from all rows, but in {parts}"
         notes += [f"{lost}: {listed(never)}"] if never else []
     return Answer(
-        method, parameters(estimator), order, np.asarray(estimator.scores_, np.float64), seconds,
-        tuple(notes), classes, stability, estimator, in_folds, tested, estimator.n_features_reason_,
-    )  # fmt: skip
+        method,
+        parameters(estimator),
+        order,
+        np.asarray(estimator.scores_, np.float64),
+        seconds,
+        tuple(notes),
+        classes,
+        stability,
+        estimator,
+        in_folds,
+        tested,
+        estimator.n_features_reason_,
+    )
 
 
 def _tested(
