@@ -33,8 +33,6 @@ from jaxfs.streaming import _memory
 
 _T = TypeVar("_T")
 _DTYPES = (None, "float32", "float64")
-#: Number of folds of the cross-validation that chooses the number of features.
-_FOLDS = 5
 #: Share of the free memory that a fit may take; the rest is left to other programs.
 _SHARE = 0.85
 #: Environment variable with the address of the documentation, for links in notebooks.
@@ -72,7 +70,8 @@ class Selector(SelectorMixin, BaseEstimator):
       are none, `fit` raises `ValueError` with the smallest q-value.
       `"one_se"` takes the smallest number of features (at most 128) whose accuracy in a linear
       model, by 5-fold cross-validation with selection inside the folds, is within one standard
-      error of the best. A class of fewer than five samples reduces the number of folds.
+      error of the best. A class with fewer than five samples, or fewer than five groups, reduces
+      the number of folds.
       `"auto"` is `"gap"` for methods that score every feature. For greedy methods, which choose
       features sequentially, it is ⌈√d⌉, at most 50. `CFS` and `FCBF` decide when to stop, and may
       select fewer features than this number.
@@ -227,9 +226,10 @@ class Selector(SelectorMixin, BaseEstimator):
         return tags
 
     def cost(self, n_samples: int, n_features: int, n_classes: int = 2) -> FitMemory:
-        """Return the estimated memory of a fit of this size, in bytes, for the `dtype` parameter.
+        """Return the estimated memory of a fit of this size, in bytes.
 
-        The attribute `bytes` of the result is a number. `str` of the result is "about 2.3 MB".
+        With `dtype=None`, the estimate is for float64. The attribute `bytes` of the result is a
+        number. `str` of the result is "about 2.3 MB".
         """
         entries = self._entries(n_samples, n_features, n_classes)
         return FitMemory(entries * np.dtype(self.dtype or "float64").itemsize)
@@ -399,16 +399,18 @@ class Selector(SelectorMixin, BaseEstimator):
         if data.sample_weight is not None:
             raise ValueError('n_features_to_select="one_se" does not use sample_weight')
         classes, counts = data.num_classes > 0, _validation.feature_counts(data.num_features)
-        y = self.classes_[data.target] if classes else data.target
+        y = self._caller_labels(data)
         inner = clone(self).set_params(n_features_to_select=int(counts[-1]), verbose=False)
-        least = int(np.bincount(data.target).min()) if classes else data.num_samples
-        options: dict[str, Any] = {"classes": classes, "groups": self._blocks.groups, "seed": 0}
-        folds = _validation.split(y, max(2, min(_FOLDS, least)), **options)
+        folds = _validation.split(y, classes=classes, groups=self._blocks.groups)
         model, rank = _validation.default_model(classes), _validation.ranked_by(inner)
         curve = _validation.accuracy_curve(rank, data.values, y, folds, counts, model)
         self.cv_results_ = curve.results()
         self._validated_number = int(counts[curve.smallest_as_good()])
         self._validated_reason = _number.curve_reason(curve, "accuracy" if classes else "R²")
+
+    def _caller_labels(self, data: PaddedData) -> Any:
+        """Return the target with the caller's labels instead of codes, for other estimators."""
+        return self.classes_[data.target] if data.num_classes else data.target
 
     def _wanted(self, d: int) -> int | None:
         """Return the requested number of features; `None` for a rule that needs the scores."""

@@ -20,6 +20,8 @@ from jaxfs import _checks
 
 #: Largest number of features that is tried, unless there are fewer.
 _LARGEST = 128
+#: Number of folds for "auto", unless a class has fewer samples or there are fewer groups.
+_FOLDS = 5
 #: Parameters that do not change the scores of a selector.
 _NUMBER = ("n_features_to_select", "verbose")
 #: The training rows and the test rows of a fold.
@@ -37,7 +39,7 @@ class AccuracyCurve(NamedTuple):
         return self.accuracies.mean(axis=0)
 
     def standard_error(self) -> np.ndarray:
-        return self.accuracies.std(axis=0, ddof=1) / np.sqrt(len(self.accuracies))
+        return standard_error(self.accuracies)
 
     def smallest_as_good(self) -> int:
         """Return the position of the smallest number within one standard error of the best.
@@ -54,6 +56,11 @@ class AccuracyCurve(NamedTuple):
         splits = {f"split{i}_test_score": row for i, row in enumerate(self.accuracies)}
         moments = {"mean_test_score": self.mean(), "std_test_score": self.accuracies.std(axis=0)}
         return {"n_features": self.counts} | moments | splits
+
+
+def standard_error(by_fold: np.ndarray) -> np.ndarray:
+    """Return the standard error of the mean over folds, which are the first axis."""
+    return by_fold.std(axis=0, ddof=1) / np.sqrt(len(by_fold))
 
 
 def accuracy_curve(
@@ -124,13 +131,25 @@ def default_model(classes: bool) -> Any:
 
 
 def split(
-    y: np.ndarray, num_folds: int, *, classes: bool, groups: Any = None, repeats: int = 1, seed: int
+    y: np.ndarray,
+    num_folds: int | str = "auto",
+    *,
+    classes: bool,
+    groups: Any = None,
+    repeats: int = 1,
+    seed: int = 0,
 ) -> list[Fold]:
-    """Return the folds of repeated cross-validation: stratified by class, groups kept together."""
+    """Return the folds of repeated cross-validation: stratified by class, groups kept together.
+
+    "auto" is 5 folds, or fewer if the smallest class has fewer samples or there are fewer groups.
+    """
     kinds = {(True, False): StratifiedKFold, (False, False): KFold}
     kinds |= {(True, True): StratifiedGroupKFold, (False, True): GroupKFold}
     kind = kinds[classes, groups is not None]
-    least = min(np.unique(y, return_counts=True)[1]) if classes else y.shape[0]
+    least = int(np.unique(y, return_counts=True)[1].min()) if classes else y.shape[0]
+    if num_folds == "auto":
+        most = _FOLDS if groups is None else np.unique(groups).size
+        num_folds = max(2, min(_FOLDS, least, most))
     number = _checks.integer(num_folds, "cv", low=2)
     if least < number:
         expected = f"at most the number of samples of the smallest class, {least}"

@@ -1,4 +1,4 @@
-"""Estimators inside other estimators: their target, seeds, labels and importances."""
+"""Estimators inside other estimators: their target, seeds and importances."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from jaxfs import _checks
-from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._base import Selector
 
 
@@ -17,11 +16,6 @@ def target_kind(inner: Any) -> str:
     if not hasattr(inner, "fit") or not (is_classifier(inner) or is_regressor(inner)):
         raise _checks.fail("estimator", "a selector, classifier or regressor", repr(inner))
     return "classes" if is_classifier(inner) else "numbers"
-
-
-def caller_labels(outer: Selector, data: PaddedData) -> Any:
-    """Return the target for the inner estimators, with the caller's labels instead of codes."""
-    return outer.classes_[data.target] if data.num_classes else data.target
 
 
 def seeded(inner: Any, draw: np.random.RandomState) -> Any:

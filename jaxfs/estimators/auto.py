@@ -16,8 +16,7 @@ from jaxfs.estimators import _number, _progress, _validation
 from jaxfs.estimators._arrays import PaddedData, kind_of_target, to_numpy
 from jaxfs.estimators._base import Selector, estimator
 from jaxfs.estimators._number import default_number
-from jaxfs.estimators._validation import AccuracyCurve, Fold, accuracy_curve
-from jaxfs.estimators._wrapped import caller_labels
+from jaxfs.estimators._validation import AccuracyCurve, Fold, accuracy_curve, standard_error
 from jaxfs.estimators.ensemble import CombinedSelector
 from jaxfs.estimators.filters import FilterSelector, ReliefF, RReliefF
 from jaxfs.estimators.gaussian import GaussianCompromise
@@ -29,8 +28,6 @@ from jaxfs.evaluate import selection_stability
 
 __all__ = ["AutoSelector", "ComparedMethod"]
 
-#: Number of folds for `cv="auto"`, unless a class has fewer samples.
-_FOLDS = 5
 #: Maximum number of features for which ManiFeSt is exact: the folds fit it ten times, and ten exact
 #: fits of 2000 features take more than a minute.
 _MOST_EXACT = 1000
@@ -43,9 +40,9 @@ _UNSTABLE = 0.4
 class ComparedMethod(NamedTuple):
     """The cross-validated result of a method or a baseline.
 
-    `accuracy` is R² for numbers, and the R² of all features for unsupervised methods. `stability`
-    is Nogueira's measure of the selections of the folds, NaN for baselines. `seconds` is the total
-    duration, including compilation.
+    `accuracy` is R² for a numeric target. Without a target, it is the R² with which the selected
+    features predict all features. `stability` is Nogueira's measure of how well the selections of
+    the folds agree, NaN for baselines. `seconds` is the total duration, including compilation.
     """
 
     name: str
@@ -71,9 +68,9 @@ class AutoSelector(Selector):
       combination of the last two, GC and mRMR.
       For numbers: F statistic, RReliefF and mRMR. Without a target: variance, Laplacian score,
       MCFS and SSFS.
-    - `target`: `"classes"` or `"numbers"`. `"auto"` takes a numeric target for numbers if it has
-      fractions, more than 20 distinct values that are more than a tenth of the samples, or more
-      distinct values than half of the samples.
+    - `target`: what `y` holds, `"classes"` or `"numbers"`. `"auto"` decides: a numeric target of n
+      samples holds numbers if it has fractions, or more than max(20, n/10) distinct values, or more
+      than n/2. Otherwise it holds classes.
     - `model`: the model of scikit-learn whose accuracy is compared. The default is logistic or
       ridge regression of standardised features. Without a target, ridge regression predicts all
       features from the selected ones.
@@ -88,8 +85,8 @@ class AutoSelector(Selector):
     **Attributes** in addition to those of `Selector`:
 
     - `best_`: name of the winner. `estimator_`: the winner, fitted to all samples.
-    - `comparison_`: list of `ComparedMethod`, best first, and the baselines "all features" and
-      "random features" with the number of features of the winner.
+    - `comparison_`: list of `ComparedMethod`, best first, followed by two baselines: "all
+      features", and "random features", which are as many as the winner selects.
     - `measure_`: "accuracy" or "R²". `verdict_`: the result in a few sentences.
     - `cv_results_`: for each method, its accuracies by the number of features.
     - `rankings_`: for each method, the features that each fold ranks first `(folds, m)`, best
@@ -159,11 +156,13 @@ class AutoSelector(Selector):
     def _answer(self, data: PaddedData) -> dict[str, Any]:
         x, d, kind = data.values, data.num_features, self._target_kind()
         classes = kind == "classes"
-        y = standard_scale(x) if kind == "none" else caller_labels(self, data)
+        y = standard_scale(x) if kind == "none" else self._caller_labels(data)
         model = Ridge() if kind == "none" else _validation.default_model(classes)
         model = self.model or model
         seed = _checks.integer(self.random_state, "random_state", low=0)
-        folds = self._folds(y, classes, seed)
+        folds = _validation.split(
+            y, self.cv, classes=classes, groups=self._groups, repeats=self.n_repeats, seed=seed
+        )
         wanted = self._wanted(d) or (default_number(d) if kind == "none" else None)
         counts = _validation.feature_counts(d) if wanted is None else np.array([wanted])
         members = dict(self._members(kind, d))
@@ -172,7 +171,8 @@ class AutoSelector(Selector):
             best = max(curves, key=lambda name: float(curves[name].mean().max()))
             place = curves[best].smallest_as_good()
             number = int(counts[place])
-            every, drawn = np.arange(d)[None], _draws(d, number, seed)
+            every, rng = np.arange(d)[None], np.random.default_rng(seed)
+            drawn = np.array([rng.permutation(d)[:number] for _ in range(_RANDOM_DRAWS)])
             baselines = {
                 "all features": _baseline(every, x, y, folds, model, done),
                 "random features": _baseline(drawn, x, y, folds, model, done),
@@ -180,7 +180,8 @@ class AutoSelector(Selector):
         rows = [_compared(name, curve, d, seconds[name]) for name, curve in curves.items()]
         rows.sort(key=lambda row: (row.name != best, -row.accuracy))
         for (name, by_fold), size in zip(baselines.items(), (d, number), strict=True):
-            rows.append(ComparedMethod(name, size, float(by_fold.mean()), _standard_error(by_fold)))
+            error = float(standard_error(by_fold))
+            rows.append(ComparedMethod(name, size, float(by_fold.mean()), error))
         winner = clone(members[best]).set_params(n_features_to_select=number)
         winner.fit(x, None if kind == "none" else y)
         measure = "accuracy" if classes else "R²"
@@ -199,16 +200,6 @@ class AutoSelector(Selector):
             "cv_results_": {name: curve.results() for name, curve in curves.items()},
             "rankings_": {name: curve.rankings for name, curve in curves.items()},
         }
-
-    def _folds(self, y: np.ndarray, classes: bool, seed: int) -> list[Fold]:
-        number: Any = self.cv
-        groups = self._groups
-        if number == "auto":
-            least = np.unique(y, return_counts=True)[1].min() if classes else len(y)
-            most = len(y) if groups is None else np.unique(groups).size
-            number = max(2, min(_FOLDS, int(least), most))
-        options: dict[str, Any] = {"classes": classes, "groups": groups, "seed": seed}
-        return _validation.split(y, number, repeats=self.n_repeats, **options)
 
 
 def _compare(
@@ -246,11 +237,6 @@ def _compared(name: str, curve: AccuracyCurve, d: int, seconds: float) -> Compar
     return ComparedMethod(name, number, float(mean), float(error), stability, seconds)
 
 
-def _draws(d: int, number: int, seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    return np.array([rng.permutation(d)[:number] for _ in range(_RANDOM_DRAWS)])
-
-
 def _baseline(
     selections: np.ndarray,
     x: np.ndarray,
@@ -268,10 +254,6 @@ def _baseline(
     return np.mean(found, axis=1)
 
 
-def _standard_error(by_fold: np.ndarray) -> float:
-    return float(by_fold.std(ddof=1) / np.sqrt(by_fold.size))
-
-
 def _verdict(
     rows: list[ComparedMethod],
     by_fold: np.ndarray,
@@ -284,7 +266,7 @@ def _verdict(
     clearly = {}
     for name, other in baselines.items():
         difference = by_fold - other
-        clearly[name] = difference.mean() / max(_standard_error(difference), 1e-12)
+        clearly[name] = difference.mean() / max(float(standard_error(difference)), 1e-12)
     which = f"{best.name} with {best.n_features} of {everything.n_features} features"
     value, chance = f"{best.accuracy:.3f} ± {best.standard_error:.3f}", f"{random.accuracy:.3f}"
     if kind == "none":

@@ -12,7 +12,7 @@ from jaxfs import _checks
 from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._base import Selector, estimator
-from jaxfs.estimators._wrapped import caller_labels, importances, seeded, target_kind
+from jaxfs.estimators._wrapped import importances, seeded, target_kind
 
 __all__ = ["BorutaSelector"]
 
@@ -25,10 +25,9 @@ class BorutaSelector(Selector):
     """All features that are relevant, also redundant ones, by comparison with permuted features.
 
     In each trial, a permuted copy of every feature, its shadow, is added to the data, and a model
-    or score is fitted to both. A feature has a hit if it is more important than the largest of the
-    shadows. Without relevance, a hit has at most probability ½. A binomial test over the trials
-    confirms features with many hits and rejects features with few. Rejected features leave the
-    data.
+    or score is fitted to both. A feature has a hit if it is more important than every shadow.
+    Without relevance, a hit has at most probability ½. A binomial test over the trials confirms
+    features with many hits and rejects features with few. Rejected features leave the data.
 
     **Parameters** in addition to those of `Selector`:
 
@@ -38,12 +37,13 @@ class BorutaSelector(Selector):
     - `n_trials`: largest number of trials.
     - `alpha`: level of the tests. Over the features, their false discovery rate is controlled
       (Benjamini–Hochberg), and over the trials, the level is divided by the number of trials.
-    - `percentile`: importances are compared with this percentile of the shadows instead of their
-      largest. Lower values confirm more features.
+    - `percentile`: importances are compared with this percentile of the shadows; 100 is their
+      maximum. Lower values confirm more features.
     - `random_state`: seed of the permutations, and of the estimator if its seed is `None`.
 
     With `n_features_to_select="auto"`, the confirmed features are selected, and `fit` raises
-    `ValueError` if there are none. A number selects the features with the most hits.
+    `ValueError` if there are none. A number selects confirmed features first, then the features
+    with the largest `scores_`.
 
     **Attributes** in addition to those of `Selector`: `scores_`, the share of trials with a hit;
     `confirmed_ (d,)` and `tentative_ (d,)`, masks of the features that the tests confirmed and did
@@ -83,7 +83,7 @@ class BorutaSelector(Selector):
 
     def _answer(self, data: PaddedData) -> dict[str, Any]:
         d, draw = data.num_features, check_random_state(self.random_state)
-        y = caller_labels(self, data)
+        y = self._caller_labels(data)
         hits, confirmed, active = np.zeros(d, np.int64), np.zeros(d, bool), np.ones(d, bool)
         trials, limits = np.zeros(d, np.int64), []
         permute = np.random.default_rng(draw.randint(2**31 - 1)).permuted

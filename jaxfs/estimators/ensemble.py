@@ -14,7 +14,7 @@ from jaxfs.estimators import _number, _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, Selector, WeightedFit, estimator
 from jaxfs.estimators._validation import fit_key
-from jaxfs.estimators._wrapped import caller_labels, seeded
+from jaxfs.estimators._wrapped import seeded
 from jaxfs.estimators.filters import ReliefF
 from jaxfs.estimators.manifest import ManiFeSt
 from jaxfs.evaluate import selection_stability
@@ -34,8 +34,8 @@ def _checked(inner: Any, name: str) -> Selector:
 class CombinedSelector(_BaseComposition, WeightedFit, ScoringSelector):
     """Combined scores of several methods, by default ManiFeSt and ReliefF.
 
-    A method may find features that another method misses. By default the result is the sum of
-    ManiFeSt, which contains ReliefF at its own default, and ReliefF: ReliefF has twice the weight.
+    A method may find features that another method misses. By default the scores of ManiFeSt
+    and ReliefF are added. ReliefF counts twice, because the default score of ManiFeSt contains it.
 
     **Parameters** in addition to those of `Selector`:
 
@@ -82,7 +82,7 @@ class CombinedSelector(_BaseComposition, WeightedFit, ScoringSelector):
         return self
 
     def _score(self, data: PaddedData) -> Any:
-        y, weights = caller_labels(self, data), data.sample_weight
+        y, weights = self._caller_labels(data), data.sample_weight
         self.estimators_ = []
         members = self._members()
         without = [name for name, inner in members if not isinstance(inner, WeightedFit)]
@@ -189,7 +189,7 @@ class StabilitySelector(Selector):
         w, groups = data.weights, data.y if data.num_classes else None
         key, fraction = random_key(draw), self.fraction
         masks = subsample_masks(key, number, w.size, fraction=fraction, groups=groups, mask=w)
-        y = caller_labels(self, data)
+        y = self._caller_labels(data)
         chosen, ranks = [], []
         with _progress.bar("resamples", number, show=self.verbose) as done:
             for rows in np.asarray(masks)[:, : data.num_samples]:

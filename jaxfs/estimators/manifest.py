@@ -268,10 +268,10 @@ class ManiFeSt(WeightedFit, ScoringSelector):
 
 
 def _single(data: PaddedData) -> PaddedData:
-    """The data in float32, which decides between bandwidths as well and in half the time.
+    """Return the data in float32, with which the bandwidth is chosen in half the time.
 
-    The choice does not depend on the unit, and a unit that makes the largest value 1 avoids
-    overflow.
+    The data are divided by their largest absolute value, so that they do not overflow. The choice
+    does not depend on the unit of the data.
     """
     largest = np.max(np.abs(data.values), initial=np.finfo(data.values.dtype).tiny)
     values = (data.values / largest).astype(np.float32)

@@ -11,7 +11,7 @@ from jaxfs import _checks
 from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._base import Selector, estimator
 from jaxfs.estimators._number import default_number
-from jaxfs.estimators._wrapped import caller_labels, importances, seeded, target_kind
+from jaxfs.estimators._wrapped import importances, seeded, target_kind
 
 __all__ = ["RecursiveSelector"]
 
@@ -54,11 +54,8 @@ class RecursiveSelector(Selector):
         _checks.number(self.step, "step", low=0, high=1, open_low=True, scalar=True)
 
     def _answer(self, data: PaddedData) -> dict[str, Any]:
-        d, y, draw = (
-            data.num_features,
-            caller_labels(self, data),
-            check_random_state(self.random_state),
-        )
+        d, y = data.num_features, self._caller_labels(data)
+        draw = check_random_state(self.random_state)
         remaining, removed = np.arange(d), []
         while remaining.size > 1:
             model = seeded(clone(self.estimator), draw).fit(data.values[:, remaining], y)
