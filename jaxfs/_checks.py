@@ -1,4 +1,4 @@
-"""Validation of the arguments of public functions, with error messages; no arithmetic.
+"""Validation of the arguments of public functions, with error messages.
 
 Static errors (shape, dtype, unknown option) raise `ValueError` at trace time. Concrete values are
 checked; traced values are accepted unchecked. Every message names the argument, the expected value
@@ -10,13 +10,13 @@ import math
 import operator
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src import xla_bridge
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float, Int
 
 #: DLPack's codes for memory that the host can read: ordinary memory, and memory pinned for a GPU.
 _HOST_MEMORY = (1, 3, 11)
@@ -446,6 +446,32 @@ def samples_with_target(x: Any, y: Any, weights: Any) -> tuple[Any, Any, Any]:
     if y.shape != (x.shape[0],):
         raise fail("y", f"of shape ({x.shape[0]},), one target a sample", f"{y.shape}")
     return x, y, sample_weights(weights, x)
+
+
+class Membership(NamedTuple):
+    """Class of each sample. A sample with weight 0 or a label out of range is absent."""
+
+    present: Bool[Array, "n"]
+    label: Int[Array, "n"]
+    weights: Float[Array, "n"]  # 0 for absent samples
+    shares: Float[Array, "c n"]  # weight of each sample in its class, 0 in other classes
+    mass: Float[Array, "c"]
+    priors: Float[Array, "c"]
+    first: Int[Array, "c"]  # the first sample of each class
+    base: Int[Array, ""]  # the first sample that is present
+
+
+def membership(y: Any, w: Any, num_classes: int = 1) -> Membership:
+    """Return the `Membership` of samples with labels `y`; one class if `y` is `None`."""
+    xp, y, w = with_module(np.zeros(w.shape, np.int32) if y is None else y, w)
+    member = (y[None] == xp.arange(num_classes, dtype=y.dtype)[:, None]) & (w > 0)[None]
+    present = xp.any(member, axis=0)
+    w = xp.where(present, w, xp.zeros_like(w))
+    shares = xp.where(member, w[None], xp.zeros_like(w[None]))
+    mass = xp.sum(shares, axis=1)
+    label = xp.clip(y, 0, num_classes - 1)
+    first, base = xp.argmax(member, axis=1), xp.argmax(present)
+    return Membership(present, label, w, shares, mass, mass / xp.sum(mass), first, base)
 
 
 def has_every_class(y: jax.Array, weights: jax.Array | None, name: str, num_classes: int) -> None:

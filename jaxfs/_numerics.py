@@ -219,6 +219,42 @@ def unit_columns(a: Float[Array, "n m"], present: Bool[Array, "n"]) -> Float[Arr
     return centre * jnp.where(constant, 0, lax.rsqrt(jnp.where(constant, 1, square)))[None]
 
 
+#: Standard deviation of a normal distribution over its median absolute deviation.
+_NORMAL = 1.4826
+
+
+@jax.jit
+def standard_scores(s: Float[Array, "*m d"]) -> Float[Array, "*m d"]:
+    """Scores minus their median over the features, divided by their median absolute deviation.
+
+    If more than half of the scores are equal, the standard deviation replaces the median absolute
+    deviation. A constant score becomes 0. Infinity becomes the largest or smallest finite score,
+    and NaN is left out.
+    """
+    finite, missing = jnp.isfinite(s), jnp.isnan(s)
+    high = jnp.max(jnp.where(finite, s, -jnp.inf), axis=-1, keepdims=True)
+    low = jnp.min(jnp.where(finite, s, jnp.inf), axis=-1, keepdims=True)
+    varied = high > low
+    low, high = jnp.where(varied, low, 0), jnp.where(varied, high, 1)
+    unit = (jnp.clip(s, low, high) - low) / (high - low)  # its squares neither overflow nor vanish
+    number = jnp.sum((~missing).astype(s.dtype), axis=-1, keepdims=True)
+    centre = unit - _median(unit, number)
+    spread = _NORMAL * _median(jnp.abs(centre), number)
+    square = jnp.where(missing, 0, jnp.square(centre))
+    deviation = safe_sqrt(jnp.sum(square, axis=-1, keepdims=True) / number)
+    spread = jnp.where(spread > 0, spread, deviation)
+    z = safe_divide(centre, jnp.broadcast_to(spread, s.shape))
+    return jnp.where(missing, jnp.nan, jnp.where(varied, z, 0))
+
+
+def _median(s: Float[Array, "*m d"], number: Float[Array, "*m 1"]) -> Float[Array, "*m 1"]:
+    """Median of the `number` entries that are not NaN; compiles faster than `jnp.nanmedian`."""
+    middle = jnp.maximum(number - 1, 0) / 2
+    places = jnp.concat([jnp.floor(middle), jnp.ceil(middle)], axis=-1).astype(jnp.int32)
+    pair = jnp.take_along_axis(jnp.sort(s, axis=-1), places, axis=-1, mode="promise_in_bounds")
+    return jnp.mean(pair, axis=-1, keepdims=True)
+
+
 def flat_draw(sample: Callable[..., Array], key, shape: tuple[int, ...], dtype) -> Array:
     """`sample(key, shape, dtype)` of `jax.random`, drawn as one row.
 

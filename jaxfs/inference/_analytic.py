@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.scipy.special import betainc, gammaincc
 from jaxtyping import Array, Float
 
-from jaxfs._checks import labelled_samples
+from jaxfs._checks import labelled_samples, membership
 from jaxfs._types import ArrayLike
 from jaxfs.inference import _multiplicity
 from jaxfs.methods.classical import (
@@ -20,7 +20,7 @@ from jaxfs.methods.classical import (
     pearson_score,
     t_score,
 )
-from jaxfs.methods.classical._class_moments import class_statistic, membership
+from jaxfs.methods.classical._class_moments import class_statistic
 
 
 class FilterTest(NamedTuple):

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
+from jaxfs._checks import membership
 from jaxfs._numerics import centred, matmul, safe_divide
 from jaxfs.methods.classical import anova_score
-from jaxfs.methods.classical._class_moments import in_units, membership
+from jaxfs.methods.classical._class_moments import in_units
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,11 +16,11 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
+from jaxfs._checks import Membership, membership
 from jaxfs._numerics import matmul, safe_divide
 from jaxfs._types import ArrayLike
 from jaxfs.kernels._distances import coordinate_chunks, manhattan
 from jaxfs.methods.classical import relieff_score
-from jaxfs.methods.classical._class_moments import Membership, membership
 
 #: Default number of neighbours.
 _NEIGHBORS = 10

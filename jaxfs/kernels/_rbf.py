@@ -6,13 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxfs import _checks
 from jaxfs._numerics import attained, decay, safe_sqrt
 from jaxfs._types import ArrayLike, Record, Scalar
 from jaxfs.kernels._distances import coordinate_weights, feature_squared_distances, within
-from jaxfs.kernels._order import order_statistics
 
 
 class Percentile(Record):
@@ -227,6 +227,63 @@ def _fold(a: Shaped[Array, "d d"]) -> Shaped[Array, "h d"]:
     folded = jnp.where(j >= i, a[: (d + 1) // 2], turned)
     middle = (2 * i + 1 == d) & (j < i)  # a middle row would be stored twice
     return jnp.where(middle, jnp.zeros_like(folded), folded)
+
+
+def order_statistics(
+    values: Float[Array, "h d"], present: Bool[Array, "h d"], rank: Int[Array, ""] | int
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+    """The values of rank `rank` (from 0) and `rank + 1`, and the next larger distinct value.
+
+    Nonnegative floats have the same order as the integers with the same bits. The function finds
+    the bits of the result one at a time. Each bit takes one pass that counts the smaller values.
+
+    **Arguments**
+
+    - `values`: `(h, d)`, nonnegative where present.
+    - `present`: `(h, d)`; absent values have no rank.
+    - `rank`: traced or not, in [0, number present).
+
+    **Returns** three scalars without derivative. The third is the smallest value larger than the
+    first; it differs from the second at ties. If no value is larger, the third equals the first. If
+    `rank` is the last rank, the second equals the first. All three are 0 if no value is present,
+    and NaN if a present value is not finite. A denormal second or third value may be returned as 0.
+
+    **Cost** 32 passes in float32, 64 in float64.
+    """
+    bits = _bits(lax.stop_gradient(values))
+    infinity = _bits(jnp.asarray(jnp.inf, values.dtype))  # marks absent values
+    bits = jnp.where(present, jnp.where(bits < infinity, bits, infinity + 1), infinity)
+
+    def count(b):
+        # XLA has a ready-made routine for sums of floats, and would have to generate code for sums
+        # of integers. A sum of fewer than 2²⁴ ones is exact in float32.
+        rows = jnp.sum((bits < b).astype(values.dtype), axis=1)
+        return jnp.sum(rows if bits.size < 2**24 else rows.astype(jnp.int32)).astype(jnp.int32)
+
+    def set_bit(i, b):
+        higher = b + jnp.left_shift(jnp.ones_like(b), last - i)
+        return jnp.where(count(higher) <= rank, higher, b)
+
+    last = 8 * values.dtype.itemsize - 2  # bit 31 or 63 is the sign
+    first_bits = lax.fori_loop(0, last + 1, set_bit, jnp.zeros((), bits.dtype))
+    first = lax.bitcast_convert_type(first_bits, values.dtype)
+    known = lax.bitcast_convert_type(bits, values.dtype)
+    larger = jnp.min(jnp.where(bits > first_bits, known, jnp.inf))
+    larger = jnp.where(jnp.isinf(larger), first, larger)
+    second = jnp.where(count(first_bits + 1) > rank + 1, first, larger)
+    # Test by a count, because a minimum may ignore NaN on CPU.
+    finite = count(infinity + 1) == bits.size
+
+    def value(v):
+        return jnp.where(finite, jnp.where(jnp.isinf(first), 0, v), jnp.nan)
+
+    return value(first), value(second), value(larger)
+
+
+def _bits(values: Float[Array, "*s"]) -> Int[Array, "*s"]:
+    """Map nonnegative floats to integers in the same order; infinity and NaN are the largest."""
+    integer = jnp.int32 if values.dtype == jnp.float32 else jnp.int64
+    return lax.bitcast_convert_type(jnp.abs(values), integer)  # abs: −0 is 0
 
 
 def rbf(squared_distances: ArrayLike, sigma: Scalar) -> Float[Array, "*s"]:

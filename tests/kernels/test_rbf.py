@@ -11,7 +11,7 @@ import pytest
 
 from jaxfs import kernels
 from jaxfs._numerics import smallest
-from jaxfs.kernels import _order, _rbf
+from jaxfs.kernels import _rbf
 from jaxfs.kernels._rbf import Median, Percentile
 from tests.helpers import RTOL, assert_close, assert_derivatives, rng
 
@@ -210,7 +210,7 @@ def adversarial(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_order_statistics_are_exact(dtype):
-    find = jax.jit(_order.order_statistics)
+    find = jax.jit(_rbf.order_statistics)
     for name, values in adversarial(dtype).items():
         values = np.asarray(values, dtype)
         n = len(values)
@@ -228,7 +228,7 @@ def test_order_statistics_are_exact(dtype):
 
 
 def test_order_statistics_of_nothing_and_of_nan():
-    values, find = jnp.array([[1.0, jnp.nan, 3.0]]), jax.jit(_order.order_statistics)
+    values, find = jnp.array([[1.0, jnp.nan, 3.0]]), jax.jit(_rbf.order_statistics)
     assert find(values, jnp.zeros((1, 3), bool), 0) == (0, 0, 0)
     assert find(values, jnp.array([[True, False, True]]), 0) == (1, 3, 3)
     assert np.all(np.isnan(find(values, jnp.ones((1, 3), bool), 0)))

@@ -7,15 +7,14 @@ divided by a power of two near its spread, so that squares neither overflow nor 
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxfs import _checks
+from jaxfs._checks import Membership
 from jaxfs._numerics import at, matmul, safe_divide, safe_sqrt
 from jaxfs.kernels._distances import power_of_two
 
@@ -37,32 +36,6 @@ class ClassMoments(NamedTuple):
     @property
     def within(self) -> Float[Array, "d"]:
         return jnp.sum(self.squares, axis=0)
-
-
-class Membership(NamedTuple):
-    """Class of each sample. A sample with weight 0 or a label out of range is absent."""
-
-    present: Bool[Array, "n"]
-    label: Int[Array, "n"]
-    weights: Float[Array, "n"]  # 0 for absent samples
-    shares: Float[Array, "c n"]  # weight of each sample in its class, 0 in other classes
-    mass: Float[Array, "c"]
-    priors: Float[Array, "c"]
-    first: Int[Array, "c"]  # the first sample of each class
-    base: Int[Array, ""]  # the first sample that is present
-
-
-def membership(y: Any, w: Any, num_classes: int = 1) -> Membership:
-    """Return the `Membership` of samples with labels `y`; one class if `y` is `None`."""
-    xp, y, w = _checks.with_module(np.zeros(w.shape, np.int32) if y is None else y, w)
-    member = (y[None] == xp.arange(num_classes, dtype=y.dtype)[:, None]) & (w > 0)[None]
-    present = xp.any(member, axis=0)
-    w = xp.where(present, w, xp.zeros_like(w))
-    shares = xp.where(member, w[None], xp.zeros_like(w[None]))
-    mass = xp.sum(shares, axis=1)
-    label = xp.clip(y, 0, num_classes - 1)
-    first, base = xp.argmax(member, axis=1), xp.argmax(present)
-    return Membership(present, label, w, shares, mass, mass / xp.sum(mass), first, base)
 
 
 def class_moments(x: Float[Array, "n d"], m: Membership) -> ClassMoments:

@@ -5,13 +5,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
-from jaxfs._numerics import at, safe_divide, safe_sqrt
+from jaxfs._numerics import at, safe_divide, standard_scores
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.kernels._order import count_leading, sort_last
 
 METHODS = ("sum", "robust", "mean_rank", "reciprocal_rank")
-#: Standard deviation of a normal distribution over its median absolute deviation.
-_NORMAL = 1.4826
 #: Default offset of reciprocal ranks, from Cormack, Clarke and Büttcher.
 _OFFSET = 60.0
 
@@ -73,7 +71,7 @@ def combine_scores(
     if method == "sum":
         return jnp.sum(_to_unit_interval(table), axis=0)
     if method == "robust":
-        return jnp.sum(standardized(table), axis=0)
+        return jnp.sum(standard_scores(table), axis=0)
     beaten = jax.vmap(_beaten)(table)
     others = jnp.sum(~jnp.isnan(table), axis=1, keepdims=True, dtype=table.dtype) - 1
     if method == "mean_rank":
@@ -89,38 +87,6 @@ def _to_unit_interval(s: Float[Array, "m d"]) -> Float[Array, "m d"]:
     low, high = (f(s, axis=1, keepdims=True) for f in (jnp.nanmin, jnp.nanmax))
     share = safe_divide(s - low, jnp.broadcast_to(high - low, s.shape))
     return jnp.where(jnp.isnan(s), jnp.nan, share)
-
-
-@jax.jit
-def standardized(s: Float[Array, "*m d"]) -> Float[Array, "*m d"]:
-    """Scores minus their median over the features, divided by their median absolute deviation.
-
-    If more than half of the scores are equal, the standard deviation replaces the median absolute
-    deviation. A constant score becomes 0. Infinity becomes the largest or smallest finite score,
-    and NaN is left out.
-    """
-    finite, missing = jnp.isfinite(s), jnp.isnan(s)
-    high = jnp.max(jnp.where(finite, s, -jnp.inf), axis=-1, keepdims=True)
-    low = jnp.min(jnp.where(finite, s, jnp.inf), axis=-1, keepdims=True)
-    varied = high > low
-    low, high = jnp.where(varied, low, 0), jnp.where(varied, high, 1)
-    unit = (jnp.clip(s, low, high) - low) / (high - low)  # its squares neither overflow nor vanish
-    number = jnp.sum((~missing).astype(s.dtype), axis=-1, keepdims=True)
-    centre = unit - _median(unit, number)
-    spread = _NORMAL * _median(jnp.abs(centre), number)
-    square = jnp.where(missing, 0, jnp.square(centre))
-    deviation = safe_sqrt(jnp.sum(square, axis=-1, keepdims=True) / number)
-    spread = jnp.where(spread > 0, spread, deviation)
-    z = safe_divide(centre, jnp.broadcast_to(spread, s.shape))
-    return jnp.where(missing, jnp.nan, jnp.where(varied, z, 0))
-
-
-def _median(s: Float[Array, "*m d"], number: Float[Array, "*m 1"]) -> Float[Array, "*m 1"]:
-    """Median of the `number` entries that are not NaN; compiles faster than `jnp.nanmedian`."""
-    middle = jnp.maximum(number - 1, 0) / 2
-    places = jnp.concat([jnp.floor(middle), jnp.ceil(middle)], axis=-1).astype(jnp.int32)
-    pair = jnp.take_along_axis(jnp.sort(s, axis=-1), places, axis=-1, mode="promise_in_bounds")
-    return jnp.mean(pair, axis=-1, keepdims=True)
 
 
 @jax.jit

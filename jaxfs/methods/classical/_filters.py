@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
+from jaxfs._checks import Membership, membership
 from jaxfs._types import ArrayLike
 from jaxfs.methods.classical import _bins, _class_moments
-from jaxfs.methods.classical._class_moments import Membership, class_statistic, membership
+from jaxfs.methods.classical._class_moments import class_statistic
 
 
 def fisher_score(

@@ -9,11 +9,11 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxfs import _checks
+from jaxfs._checks import membership
 from jaxfs._numerics import varied
 from jaxfs._types import ArrayLike
 from jaxfs.kernels._distances import squarable
 from jaxfs.methods.classical import _bins, _knn_information
-from jaxfs.methods.classical._class_moments import membership
 
 ESTIMATORS = ("knn", "binned")
 

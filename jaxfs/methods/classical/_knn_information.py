@@ -21,10 +21,11 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
+from jaxfs._checks import Membership
 from jaxfs._numerics import at, computed_if, safe_divide, smallest
 from jaxfs.kernels._order import count_leading, first_places, sort_last
 from jaxfs.methods.classical._bins import map_sorting
-from jaxfs.methods.classical._class_moments import Membership, class_moments, in_units
+from jaxfs.methods.classical._class_moments import class_moments, in_units
 
 
 def _digamma_table(n: int, dtype) -> np.ndarray:

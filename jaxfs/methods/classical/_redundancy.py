@@ -12,9 +12,9 @@ are in nats; the symmetrical uncertainty is SU(A, B) = 2 I(A; B) / (H(A) + H(B))
 import jax.numpy as jnp
 
 from jaxfs import _checks
+from jaxfs._checks import membership
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods.classical import _bins, _greedy
-from jaxfs.methods.classical._class_moments import membership
 
 #: Default number of bins. It is small because a table of two features has NUM_BINS² cells.
 NUM_BINS = 5

@@ -30,10 +30,10 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
+from jaxfs._checks import Membership, membership
 from jaxfs._numerics import at, matmul, safe_divide, smallest
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.kernels._distances import coordinate_chunks, manhattan
-from jaxfs.methods.classical._class_moments import Membership, membership
 
 #: Default number of neighbours (Kononenko 1994). Fewer are used if a class has fewer samples.
 _NEIGHBORS = 10

@@ -28,6 +28,7 @@ from jaxfs._numerics import (
     nan_unless,
     rank_present,
     safe_divide,
+    standard_scores,
     varied,
 )
 from jaxfs._types import ArrayLike
@@ -36,7 +37,6 @@ from jaxfs.kernels._distances import Points, between, mean_point, points_about, 
 from jaxfs.kernels._rbf import Median, sampled
 from jaxfs.linalg._lapack import cholesky, solve_triangular
 from jaxfs.methods.classical import anova_score, relieff_score
-from jaxfs.methods.classical._combination import standardized
 from jaxfs.methods.manifest._score import class_samples
 
 #: The candidates: multiples of the median distance in each class. Each is a quarter of the one
@@ -188,7 +188,7 @@ def combined_score(
         part = _part(key, y, present, counts, MOST_VISITED)
         x, y, weights = x[part], y[part], weights[part]
     partner = partner_score(x, y, weights, combine, num_classes)
-    return jnp.sum(standardized(jnp.stack([scores, partner])), axis=0)
+    return jnp.sum(standard_scores(jnp.stack([scores, partner])), axis=0)
 
 
 # ---- One fold -----------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def fold_losses(x, y, train, test, member, points, sigma, combine) -> Float[Arra
     scores = row_norms(points, inside, jnp.square(sigma) * share)
     if combine is not None:
         partner = partner_score(x, y, train, combine, member.shape[0])
-        table = standardized(jnp.concat([scores, partner[None]]))
+        table = standard_scores(jnp.concat([scores, partner[None]]))
         scores = table[:-1] + table[-1:]
     best = lax.top_k(scores, min(max(NUM_FEATURES), x.shape[1]))[1]
     targets = jnp.where(jnp.matrix_transpose(member) > 0, 1.0, -1.0).astype(x.dtype)
