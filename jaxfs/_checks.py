@@ -405,8 +405,10 @@ def samples(x: Any, *, n: int = 1, d: int = 1) -> jax.Array:
     return x
 
 
-def codes(value: Any, name: str, size: int) -> jax.Array:
-    """Return integer codes `(size,)`, such as those of groups of samples."""
+def codes(value: Any, name: str, size: int) -> jax.Array | None:
+    """Return integer codes `(size,)`, such as those of groups of samples; `None` for `None`."""
+    if value is None:
+        return None
     out = array(value, name)
     if out.shape != (size,) or not jnp.issubdtype(out.dtype, jnp.integer):
         expected = f"integers of shape ({size},), one a sample"

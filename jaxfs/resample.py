@@ -57,8 +57,9 @@ def subsample_masks(
     num_samples = _checks.integer(num_samples, "num_samples", low=1)
     _checks.number(fraction, "fraction", low=0, high=1, open_low=True, scalar=True)
     present = _checks.presence(mask, num_samples)
-    none = np.zeros(num_samples, np.int32)
-    group = _checks.codes(none if groups is None else groups, "groups", num_samples)
+    group = _checks.codes(groups, "groups", num_samples)
+    if group is None:
+        group = jnp.asarray(np.zeros(num_samples, np.int32))
     fraction = jnp.asarray(fraction, jnp.result_type(float))
     least = _checks.integer(least, "least", low=1)
     return _masks(key, group, present, fraction, num_resamples, least)

@@ -8,16 +8,17 @@ from jaxfs.inference._analytic import (
     pearson_test,
     t_test,
 )
-from jaxfs.inference._anova_labels import AnovaScore
 from jaxfs.inference._knockoff_select import KnockoffSelection, knockoff_select
 from jaxfs.inference._knockoffs import knockoffs
+from jaxfs.inference._label_scores import AnovaScore, ReliefFScore
 from jaxfs.inference._lasso import lasso_score
-from jaxfs.inference._multiplicity import q_values
-from jaxfs.inference._null import PermutationTest
+from jaxfs.inference._null import PermutationTest, q_values
 from jaxfs.inference._permutation import permutation_test, structure_test
-from jaxfs.inference._relieff_labels import ReliefFScore
-from jaxfs.inference._stability_bounds import false_selection_bounds
-from jaxfs.inference._stability_selection import StabilitySelection, stability_selection
+from jaxfs.inference._stability_selection import (
+    StabilitySelection,
+    false_selection_bounds,
+    stability_selection,
+)
 
 __all__ = [
     "AnovaScore",

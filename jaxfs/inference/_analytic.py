@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from jaxfs._checks import labelled_samples, membership
 from jaxfs._types import ArrayLike
-from jaxfs.inference import _multiplicity
+from jaxfs.inference._null import adjusted
 from jaxfs.methods.classical import (
     anova_score,
     chi2_score,
@@ -154,4 +154,4 @@ def _masses(x, y, num_classes, weights) -> Float[Array, "c"]:
 
 def _finished(scores, p) -> FilterTest:
     p = jnp.where(jnp.isnan(scores), jnp.nan, p)
-    return FilterTest(scores, p, _multiplicity.adjusted(p, "bh"))
+    return FilterTest(scores, p, adjusted(p, "bh"))

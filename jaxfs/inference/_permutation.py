@@ -10,9 +10,8 @@ from jaxtyping import Array
 
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, static_function
-from jaxfs.inference import _multiplicity
-from jaxfs.inference._null import PermutationTest, Plan, summarize
-from jaxfs.inference._relabel import Blocks, all_relabelings, check_blocks, random_relabeling
+from jaxfs.inference._null import CORRECTIONS, PermutationTest, Plan, summarize
+from jaxfs.inference._relabel import Blocks, all_relabelings, random_relabeling
 
 #: Maximum number of relabelings in a default chunk, and of numbers in their copies of the data.
 _CHUNK, _MEMORY = 64, 2**22
@@ -98,7 +97,8 @@ def permutation_test(
     x, w, present = _samples(x, weights)
     n = x.shape[0]
     y = _checks.targets(y, n)
-    blocks = check_blocks(n, groups, strata, present)
+    groups, strata = _checks.codes(groups, "groups", n), _checks.codes(strata, "strata", n)
+    blocks = Blocks(groups, strata, present)
     number = _checks.integer(num_permutations, "num_permutations", low=1)
     table = all_relabelings(y, blocks, number + 1)
     if table is not None:
@@ -147,7 +147,7 @@ def structure_test(
     (4,)
     """
     x, w, present = _samples(x, weights)
-    blocks = check_blocks(x.shape[0], None, strata, present)
+    blocks = Blocks(None, _checks.codes(strata, "strata", x.shape[0]), present)
     number = _checks.integer(num_permutations, "num_permutations", low=1)
     plan = _plan(key, score, x, number, sequential, correction, chunk_size)
     return _structure_test(key, x, w, blocks, plan)
@@ -175,7 +175,7 @@ def _plan(key, score, x, number: int, sequential, correction, chunk_size: int | 
         number,
         min(_checks.integer(chunk_size, "chunk_size", low=1), number + 1),
         _checks.flag(sequential, "sequential"),
-        _checks.option(correction, "correction", _multiplicity.METHODS),
+        _checks.option(correction, "correction", CORRECTIONS),
     )
 
 
@@ -185,7 +185,9 @@ def _plan(key, score, x, number: int, sequential, correction, chunk_size: int | 
 @functools.partial(jax.jit, static_argnames="plan")
 def _permutation_test(key, x, y, w, blocks: Blocks, table, plan: Plan) -> PermutationTest:
     n, d = x.shape
-    of_labels = bind_labels(plan.score.value, x, w)
+    score = plan.score.value
+    shared = hasattr(score, "given")  # labelings then share work
+    of_labels = score.given(x, w) if shared else jax.vmap(lambda y: score(x, y, w))
     draw = random_relabeling(blocks, n)
 
     def relabeling(i):
@@ -211,10 +213,3 @@ def _structure_test(key, x, w, blocks: Blocks, plan: Plan) -> PermutationTest:
         return plan.score.value(jnp.where(i == 0, x, mixed), None, w)
 
     return summarize(jax.vmap(one), d, x.dtype, plan)
-
-
-def bind_labels(score: Any, x: Array, w: Array) -> Callable[[Array], Array]:
-    """Return the scores `(b, d)` as a function of b labelings; `score.given` shares their work."""
-    if hasattr(score, "given"):
-        return score.given(x, w)
-    return jax.vmap(lambda y: score(x, y, w))

@@ -19,7 +19,6 @@ from jaxtyping import Array, Bool, Int
 
 from jaxfs import _checks
 from jaxfs._numerics import flat_draw
-from jaxfs._types import ArrayLike
 
 
 class Blocks(NamedTuple):
@@ -28,13 +27,6 @@ class Blocks(NamedTuple):
     groups: Int[Array, "n"] | None
     strata: Int[Array, "n"] | None
     present: Bool[Array, "n"] | None
-
-
-def check_blocks(n: int, groups: ArrayLike | None, strata: ArrayLike | None, present) -> Blocks:
-    """Return `Blocks` of integer codes."""
-    groups = None if groups is None else _checks.codes(groups, "groups", n)
-    strata = None if strata is None else _checks.codes(strata, "strata", n)
-    return Blocks(groups, strata, present)
 
 
 # ---- Random relabelings -------------------------------------------------------------------------
@@ -132,9 +124,7 @@ def _constant_in_groups(codes, unit, groups, name: str, hint: str) -> None:
 def _count(codes: np.ndarray) -> int:
     """Number of distinct arrangements: a multinomial coefficient."""
     counts = np.unique(codes, return_counts=True)[1].tolist()
-    return math.prod(
-        itertools.starmap(math.comb, zip(np.cumsum(counts).tolist(), counts, strict=True))
-    )
+    return math.prod(map(math.comb, itertools.accumulate(counts), counts))
 
 
 def _table(codes, members, unit, number: int) -> Int[np.ndarray, "b n"]:

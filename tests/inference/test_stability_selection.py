@@ -7,8 +7,7 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 
 from jaxfs.inference import AnovaScore, false_selection_bounds, stability_selection
-from jaxfs.inference._stability_bounds import tail_bounds
-from jaxfs.inference._stability_selection import complementary_halves
+from jaxfs.inference._stability_selection import complementary_halves, tail_bounds
 from tests.helpers import assert_close, rng
 
 KEY = jax.random.key(0)
