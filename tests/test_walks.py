@@ -24,7 +24,7 @@ LIMITS = {
     "gc_select": 8,
     "ssfs": 12,  # the penalty for redundancy is a file of its own, because it serves any score
     "fit_dirichlet_selector": 10,
-    "ManiFeSt.fit": 19,  # the score, the choice of its bandwidth, and ReliefF
+    "ManiFeSt.fit": 15,
     "jaxfs select": 22,
 }
 

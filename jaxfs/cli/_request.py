@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jaxfs._checks import listed, variant
 from jaxfs.cli.tables._columns import Refusal, quote, suggest
 from jaxfs.estimators import FDR, METHODS, AutoSelector, Method
-from jaxfs.estimators._number import RULES
+from jaxfs.estimators._base import RULES
 
 #: Names of the types of options in error messages.
 _TYPES = {

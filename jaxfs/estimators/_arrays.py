@@ -1,7 +1,8 @@
-"""Conversion of the arrays that estimators receive, pass to the core, and return.
+"""The data that estimators receive, pass to the core, and return.
 
-Callers pass data frames, or arrays of any library. `PaddedData` holds the checked data in the form
-that the core expects. `Namespace` converts results to the library and device of the caller.
+Callers pass data frames, or arrays of any library. `read` checks them and returns `PaddedData` in
+the form that the core expects. `Namespace` converts results to the library and device of the
+caller.
 """
 
 import dataclasses
@@ -18,6 +19,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array
 from sklearn.base import BaseEstimator
 from sklearn.utils import _array_api, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from jaxfs import _checks
 from jaxfs._checks import listed
@@ -28,6 +31,7 @@ check_same_namespace = getattr(_array_api, "check_same_namespace", lambda *_, **
 _WITHOUT_NAMESPACE = ("torch", "cupy")
 #: Number of samples from which data are not padded: computing then takes longer than compiling.
 _LARGE = 4096
+_DTYPES = (None, "float32", "float64")
 
 
 class Namespace(NamedTuple):
@@ -47,14 +51,6 @@ class Namespace(NamedTuple):
         if self.xp.__name__ == "torch":
             return self.xp.index_select(x, 1, self.asarray(indices))
         return self.xp.take(x, self.asarray(indices), axis=1)
-
-    def is_finite(self, x: Any) -> bool:
-        """Return whether all numbers are finite, computed on the device of the array."""
-        return bool(self.xp.all(self.xp.isfinite(x)))
-
-    def with_zeros(self, x: Any) -> Any:
-        """Return an array `(n, k)` with a column of zeros after its last column."""
-        return self.xp.concat([x, self.xp.zeros_like(x[:, :1])], axis=1)
 
 
 def namespace(x: Any) -> Namespace | None:
@@ -234,6 +230,57 @@ class PaddedData:
             found[f"x{number}"] = padded(self.values[rows])
             found[f"weights{number}"] = padded(counts[rows])
         return found
+
+
+def read(estimator: Any, X: Any, y: Any, sample_weight: Any) -> tuple[PaddedData, np.ndarray]:
+    """Return the checked data and the mask `(n,)` of the samples with a positive weight.
+
+    It sets the attributes of the estimator that describe the features and the classes.
+    """
+    _checks.option(estimator.dtype, "dtype", _DTYPES)  # type: ignore[arg-type]
+    _checks.flag(estimator.verbose, "verbose")
+    _checks.unmasked(X, "X")
+    _checks.unmasked(y, "y")
+    source = X if _checks.on_accelerator(X) and sample_weight is None else None
+    X, y = to_numpy(X), to_numpy(y)
+    check_columns(X)
+    num_classes, kind = 0, estimator._target_kind()
+    found: Any = validate_data(
+        estimator,
+        X,
+        "no_validation" if kind == "none" else y,
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        ensure_min_samples=estimator._least_samples,
+        ensure_min_features=estimator._least_features,
+    )
+    values, target = found if kind != "none" else [found, None]
+    check_finite(values, estimator)
+    weights, kept = None, np.ones(values.shape[0], bool)
+    if sample_weight is not None:
+        weights = checked_weights(sample_weight, values.shape[0], values.dtype)
+        kept = weights > 0
+        values, weights = values[kept], weights[kept]
+        target = None if target is None else target[kept]
+    if estimator.dtype is not None and values.dtype != estimator.dtype:
+        with np.errstate(over="ignore"):
+            cast = values.astype(estimator.dtype)
+        check_finite(cast, estimator, f" in {estimator.dtype}")
+        _checks.fits(values, cast.dtype, "X")
+        values = cast
+    if kind == "numbers":
+        target = np.asarray(target, np.float64)
+        _checks.fits(target, values.dtype, "y")
+        target = target.astype(values.dtype)
+    elif kind == "classes":
+        check_classification_targets(target)
+        estimator.classes_, codes = np.unique(target, return_inverse=True)
+        target, num_classes = codes.astype(np.int32), estimator.classes_.size
+        if num_classes < 2:
+            expected = f"{type(estimator).__name__} needs at least 2 classes in y"
+            raise ValueError(f"{expected}, got one class: {estimator.classes_.tolist()[0]!r}")
+    pad = estimator._pad_features
+    return PaddedData(values, target, num_classes, pad, weights, source), kept
 
 
 def kind_of_target(y: Any) -> str:

@@ -7,7 +7,9 @@ function is not enough.
 """
 
 import contextlib
+import copy
 import dataclasses
+import numbers
 import os
 import re
 import warnings
@@ -18,21 +20,23 @@ import jax
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.feature_selection import SelectorMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jaxfs import _checks
 from jaxfs._checks import listed, variant
 from jaxfs._types import Selection
-from jaxfs.estimators import _arrays, _number, _significance, _validation
+from jaxfs.estimators import _arrays, _significance, _validation
 from jaxfs.estimators._arrays import PaddedData
-from jaxfs.estimators._number import FDR, default_number, upper_group
 from jaxfs.estimators._progress import say
-from jaxfs.estimators._significance import Blocks, CoreScore, Significance
+from jaxfs.estimators._significance import FDR, CoreScore, Significance
+from jaxfs.estimators._validation import CrossValidation
 from jaxfs.streaming import _memory
 
 _T = TypeVar("_T")
-_DTYPES = (None, "float32", "float64")
+#: Rules for the number of features. "gap" and "fdr" need a score of every feature.
+RULES = ("auto", "gap", "fdr", "one_se")
+#: Maximum number of features that a greedy method selects for "auto".
+_MOST = 50
 #: Share of the free memory that a fit may take; the rest is left to other programs.
 _SHARE = 0.85
 #: Environment variable with the address of the documentation, for links in notebooks.
@@ -131,17 +135,14 @@ class Selector(SelectorMixin, BaseEstimator):
         between whole groups, such as patients with several samples, and within strata, such as
         sites. With `"one_se"`, the samples of a group stay in one fold.
         """
-        return self._fit_or_restore(X, y, Blocks(groups, strata))
+        return self._fit_copy(X, y, groups=groups, strata=strata)
 
-    def _fit_or_restore(self, X: Any, y: Any, blocks: Blocks, sample_weight: Any = None) -> Self:
+    def _fit_copy(self, X: Any, y: Any, sample_weight: Any = None, **blocks: Any) -> Self:
+        """Fit a copy, and take its attributes if the fit succeeds."""
         _checks.refuse_forked()
-        before = dict(vars(self))
-        try:
-            self._fit(X, y, blocks, sample_weight)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        fitted = copy.copy(self)
+        fitted._fit(X, y, sample_weight, blocks)
+        self.__dict__.update(vars(fitted))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -156,7 +157,7 @@ class Selector(SelectorMixin, BaseEstimator):
         caller = _arrays.namespace(X)
         if caller is not None and X.ndim == 2:
             validate_data(self, X, reset=False, skip_check_array=True)
-            if not caller.is_finite(X):
+            if not caller.xp.all(caller.xp.isfinite(X)):
                 _arrays.check_finite(_arrays.to_numpy(X), self)
             return caller.columns(X, self.get_support(indices=True))
         values = _arrays.to_numpy(X)
@@ -177,7 +178,8 @@ class Selector(SelectorMixin, BaseEstimator):
             raise ValueError("X has a different shape than during fitting.")
         # Every feature that was not selected takes the column of zeros at the end.
         source = np.where(support, np.cumsum(support) - 1, support.sum())
-        return caller.columns(caller.with_zeros(X), source)
+        with_zeros = caller.xp.concat([X, caller.xp.zeros_like(X[:, :1])], axis=1)
+        return caller.columns(with_zeros, source)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with `deep` also options of variants (`objective__gamma`)."""
@@ -244,7 +246,7 @@ class Selector(SelectorMixin, BaseEstimator):
         """
         rule = rule or FDR()
         other = clone(self).set_params(n_features_to_select=rule)
-        with other._reading(X, y, Blocks(groups, strata)) as data:
+        with other._reading(X, y, groups=groups, strata=strata) as data:
             return other._significance(data, rule)
 
     # ---- Defined by each method ----
@@ -269,20 +271,25 @@ class Selector(SelectorMixin, BaseEstimator):
         """Return p-values and q-values of the features, for methods that score every feature."""
         raise NotImplementedError
 
-    def _answer(self, data: PaddedData) -> dict[str, Any]:
-        """Return `scores_`, `order` (best feature first), `number` to select, other attributes."""
+    def _answer(self, data: PaddedData, wanted: int | None) -> dict[str, Any]:
+        """Return `scores_`, `order` (best feature first), `number` to select, other attributes.
+
+        `wanted` is the number of features asked for, or `None` for a rule.
+        """
         raise NotImplementedError
 
     def _entries(self, n: int, d: int, c: int) -> float:
         """Return the number of array entries in a fit of n samples, d features and c classes."""
         return self._copies * n * d
 
-    def _fit(self, X: Any, y: Any, blocks: Blocks, sample_weight: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, blocks: dict[str, Any]) -> None:
         caller = _arrays.namespace(X)
-        with self._reading(X, y, blocks, sample_weight) as data:
+        with self._reading(X, y, sample_weight, **blocks) as data:
+            wanted = self._wanted(data.num_features)
+            validated: dict[str, Any] = {}
             if self.n_features_to_select == "one_se":
-                self._validate_number(data)
-            found = self._answer(data)
+                wanted, validated = self._validated(data)
+            found = self._answer(data, wanted) | validated
         scores, order = np.asarray(found.pop("scores_")), np.asarray(found.pop("order"))
         support = np.zeros(scores.shape, bool)
         support[order[: found.pop("number")]] = True
@@ -297,68 +304,17 @@ class Selector(SelectorMixin, BaseEstimator):
 
     @contextlib.contextmanager
     def _reading(
-        self, X: Any, y: Any, blocks: Blocks, sample_weight: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, **blocks: Any
     ) -> Iterator[PaddedData]:
         """Read and check everything before the work, and set the precision of JAX for it."""
-        data, kept = self._read(X, y, sample_weight)
+        data, kept = _arrays.read(self, X, y, sample_weight)
         wide = data.values.dtype == np.float64
         with jax.enable_x64(True) if wide else contextlib.nullcontext():
             self._prepare(data)
             self._check_memory(data)
             self._wanted(data.num_features)
-            blocks = self._check_blocks(blocks, kept.size)
-            self._blocks = blocks if kept.all() else blocks.rows(kept)
+            self._blocks = self._check_blocks(blocks, kept)
             yield data
-
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[PaddedData, np.ndarray]:
-        """Return the checked data and the mask `(n,)` of the samples with a positive weight.
-
-        It sets the attributes that describe the features.
-        """
-        _checks.option(self.dtype, "dtype", _DTYPES)  # type: ignore[arg-type]
-        _checks.flag(self.verbose, "verbose")
-        _checks.unmasked(X, "X")
-        _checks.unmasked(y, "y")
-        source = X if _checks.on_accelerator(X) and sample_weight is None else None
-        X, y = _arrays.to_numpy(X), _arrays.to_numpy(y)
-        _arrays.check_columns(X)
-        num_classes, kind = 0, self._target_kind()
-        found: Any = validate_data(
-            self,
-            X,
-            "no_validation" if kind == "none" else y,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            ensure_min_samples=self._least_samples,
-            ensure_min_features=self._least_features,
-        )
-        values, target = found if kind != "none" else [found, None]
-        _arrays.check_finite(values, self)
-        weights, kept = None, np.ones(values.shape[0], bool)
-        if sample_weight is not None:
-            weights = _arrays.checked_weights(sample_weight, values.shape[0], values.dtype)
-            kept = weights > 0
-            values, weights = values[kept], weights[kept]
-            target = None if target is None else target[kept]
-        if self.dtype is not None and values.dtype != self.dtype:
-            with np.errstate(over="ignore"):
-                cast = values.astype(self.dtype)
-            _arrays.check_finite(cast, self, f" in {self.dtype}")
-            _checks.fits(values, cast.dtype, "X")
-            values = cast
-        if kind == "numbers":
-            target = np.asarray(target, np.float64)
-            _checks.fits(target, values.dtype, "y")
-            target = target.astype(values.dtype)
-        elif kind == "classes":
-            check_classification_targets(target)
-            self.classes_, codes = np.unique(target, return_inverse=True)
-            target, num_classes = codes.astype(np.int32), self.classes_.size
-            if num_classes < 2:
-                expected = f"{type(self).__name__} needs at least 2 classes in y"
-                raise ValueError(f"{expected}, got one class: {self.classes_.tolist()[0]!r}")
-        pad = self._pad_features
-        return PaddedData(values, target, num_classes, pad, weights, source), kept
 
     def _check_memory(self, data: PaddedData) -> None:
         """Raise `MemoryError` before the fit starts if it needs more than the free memory."""
@@ -379,20 +335,19 @@ class Selector(SelectorMixin, BaseEstimator):
             return 'dtype="float32" needs half of it'
         return "Select features by a cheaper method first"
 
-    def _check_blocks(self, blocks: Blocks, n: int) -> Blocks:
-        """Return groups and strata as codes; raise `ValueError` if the rule does not use them."""
-        tested = _number.fdr_rule(self.n_features_to_select) is not None
-        grouped = tested or self.n_features_to_select == "one_se"
-        given = [None if block is None else "given" for block in blocks]
-        if not any(given):
-            return blocks
-        setting = 'n_features_to_select is "fdr"'
-        _checks.only_if(grouped, given[0], "groups", f'{setting} or "one_se"')
-        _checks.only_if(tested, given[1], "strata", setting)
-        return blocks.checked(n)
+    def _check_blocks(self, blocks: dict[str, Any], kept: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the groups and strata given as codes; raise `ValueError` if they have no use."""
+        given = {name: value for name, value in blocks.items() if value is not None}
+        setting = 'None unless n_features_to_select is "fdr"'
+        if self._fdr() is None and "strata" in given:
+            raise _checks.fail("strata", setting, "labels")
+        if self._fdr() is None and self.n_features_to_select != "one_se" and "groups" in given:
+            raise _checks.fail("groups", f'{setting} or "one_se"', "labels")
+        codes = _significance.block_codes
+        return {name: codes(value, name, kept) for name, value in given.items()}
 
-    def _validate_number(self, data: PaddedData) -> None:
-        """Choose the number of features by cross-validation and set `cv_results_`."""
+    def _validated(self, data: PaddedData) -> tuple[int, dict[str, Any]]:
+        """Return the number of features that cross-validation chooses, its reason and results."""
         if data.target is None:
             name = type(self).__name__
             raise ValueError(f'n_features_to_select="one_se" needs a target, and {name} uses none')
@@ -401,12 +356,12 @@ class Selector(SelectorMixin, BaseEstimator):
         classes, counts = data.num_classes > 0, _validation.feature_counts(data.num_features)
         y = self._caller_labels(data)
         inner = clone(self).set_params(n_features_to_select=int(counts[-1]), verbose=False)
-        folds = _validation.split(y, classes=classes, groups=self._blocks.groups)
+        folds = _validation.split(y, classes=classes, groups=self._blocks.get("groups"))
         model, rank = _validation.default_model(classes), _validation.ranked_by(inner)
-        curve = _validation.accuracy_curve(rank, data.values, y, folds, counts, model)
-        self.cv_results_ = curve.results()
-        self._validated_number = int(counts[curve.smallest_as_good()])
-        self._validated_reason = _number.curve_reason(curve, "accuracy" if classes else "R²")
+        curve = CrossValidation(data.values, y, folds, model).curve(rank, counts)
+        reason = curve.reason("accuracy" if classes else "R²")
+        number = int(counts[curve.smallest_as_good()])
+        return number, {"reason": reason, "cv_results_": curve.results()}
 
     def _caller_labels(self, data: PaddedData) -> Any:
         """Return the target with the caller's labels instead of codes, for other estimators."""
@@ -415,14 +370,20 @@ class Selector(SelectorMixin, BaseEstimator):
     def _wanted(self, d: int) -> int | None:
         """Return the requested number of features; `None` for a rule that needs the scores."""
         wanted = self.n_features_to_select
-        number = _number.asked_number(wanted, d)
-        if number is None and wanted not in ("auto", "one_se"):
+        if (asked := asked_number(wanted, d)) is not None:
+            return asked[0]
+        if wanted not in ("auto", "one_se"):
             self._check_scored()
-        return vars(self).get("_validated_number") if wanted == "one_se" else number
+        return None
+
+    def _fdr(self) -> FDR | None:
+        """Return the rule if `n_features_to_select` is a false discovery rate."""
+        wanted = FDR() if self.n_features_to_select == "fdr" else self.n_features_to_select
+        return wanted if isinstance(wanted, FDR) else None
 
     def _check_scored(self) -> None:
         """Raise `ValueError` if the rules "gap" and "fdr" have no scores to work with."""
-        rule, name = _number.fdr_rule(self.n_features_to_select), type(self).__name__
+        rule, name = self._fdr(), type(self).__name__
         wanted = "gap" if rule is None else "fdr"
         raise ValueError(
             f'n_features_to_select="{wanted}" needs a score of every feature alone, and {name}'
@@ -430,10 +391,11 @@ class Selector(SelectorMixin, BaseEstimator):
         )
 
     def _reason(self, d: int) -> str:
-        """Say how the number of features came about, unless `_answer` does."""
-        if self.n_features_to_select == "one_se":
-            return self._validated_reason
-        return _number.plain_reason(self.n_features_to_select, self.n_features_, d)
+        """Say how the number of features came about, if no rule chose it."""
+        default = default_number(d), f"⌈√{d}⌉, at most {_MOST}, is the default"
+        asked, words = asked_number(self.n_features_to_select, d) or default
+        found = self.n_features_
+        return f"{words}." if found == asked else f"{words}; the method stopped at {found}."
 
 
 class WeightedFit(Selector):
@@ -452,7 +414,7 @@ class WeightedFit(Selector):
         `sample_weight (n,)` is nonnegative and counts samples: a sample of weight 2 is the same as
         two equal samples, and a sample of weight 0 is left out.
         """
-        return self._fit_or_restore(X, y, Blocks(groups, strata), sample_weight)
+        return self._fit_copy(X, y, sample_weight, groups=groups, strata=strata)
 
 
 class ScoringSelector(Selector):
@@ -476,7 +438,7 @@ class ScoringSelector(Selector):
         return _significance.by_permutation(data, self._label_score(data), rule, self._blocks)
 
     def _check_scored(self) -> None:
-        rule, name = _number.fdr_rule(self.n_features_to_select), type(self).__name__
+        rule, name = self._fdr(), type(self).__name__
         if rule is not None and self._target_kind() == "none":
             raise ValueError(
                 f'n_features_to_select="fdr" needs a target, and {name} uses none. Permuted columns'
@@ -484,7 +446,7 @@ class ScoringSelector(Selector):
                 " are false; jaxfs.structure_test gives their p-values"
             )
 
-    def _answer(self, data: PaddedData) -> dict[str, Any]:
+    def _answer(self, data: PaddedData, wanted: int | None) -> dict[str, Any]:
         d, name = data.num_features, type(self).__name__
         scores = np.asarray(self._score(data))[:d]
         unknown = int(np.isnan(scores).sum())
@@ -495,12 +457,17 @@ class ScoringSelector(Selector):
             warnings.warn(f"{message}: their ranks are the order of the columns", stacklevel=4)
         order = np.argsort(-scores, stable=True)
         found: dict[str, Any] = {"scores_": scores, "order": order}
-        if (number := self._wanted(d)) is not None:
-            return found | {"number": number}
-        rule = _number.fdr_rule(self.n_features_to_select)
+        if wanted is not None:
+            return found | {"number": wanted}
+        rule = self._fdr()
         if rule is None:
             number = upper_group(scores[order])
-            return found | {"number": number, "reason": _number.gap_reason(number, d)}
+            reason = f"All {d} features have the same score."
+            if number < d:
+                reason = (
+                    f"The scores of {d} features form two groups; {number} are in the upper group."
+                )
+            return found | {"number": number, "reason": reason}
         tested = self._significance(data, rule)
         chosen = tested.selected(rule.level, name)
         return found | {
@@ -518,9 +485,9 @@ class GreedySelector(WeightedFit):
     def _select(self, data: PaddedData, number: int) -> Selection:
         return data.call(self._function, number, **self._options(data))
 
-    def _answer(self, data: PaddedData) -> dict[str, Any]:
+    def _answer(self, data: PaddedData, wanted: int | None) -> dict[str, Any]:
         d = data.num_features
-        found = self._select(data, self._wanted(d) or default_number(d))
+        found = self._select(data, wanted or default_number(d))
         indices = np.asarray(found.indices)
         chosen = indices >= 0
         order = indices[chosen]
@@ -538,3 +505,48 @@ def free_memory() -> float:
     if stats and "bytes_limit" in stats:
         return _SHARE * (stats["bytes_limit"] - stats.get("bytes_in_use", 0))
     return _SHARE * _memory.free()
+
+
+# ---- Numbers of features ------------------------------------------------------------------------
+
+
+def asked_number(wanted: Any, d: int) -> tuple[int, str] | None:
+    """Return `n_features_to_select` as a number with a phrase about it; `None` for a rule."""
+    if isinstance(wanted, FDR) or (isinstance(wanted, str) and wanted in RULES):
+        return None
+    if isinstance(wanted, numbers.Real) and not isinstance(wanted, bool):
+        if isinstance(wanted, numbers.Integral):
+            number = _checks.integer(wanted, "n_features_to_select", low=1, high=d)
+            return number, f"{number} of {d} features were asked for"
+        if 0 < float(wanted) <= 1:
+            share = f"A share of {wanted:g} of {d} features was asked for"
+            return max(1, round(float(wanted) * d)), share
+    expected = 'an integer, a fraction in (0, 1], "auto", "gap", "fdr" or "one_se"'
+    raise _checks.fail("n_features_to_select", expected, repr(wanted))
+
+
+def default_number(d: int) -> int:
+    """Return ⌈√d⌉, at most 50."""
+    return min(_MOST, int(np.ceil(np.sqrt(d))))
+
+
+def upper_group(falling: np.ndarray) -> int:
+    """Return the size of the upper group when numbers in descending order are split into two.
+
+    The split has the least variance within the groups. Infinite numbers are replaced by the largest
+    or smallest finite number. If all numbers are equal, they form one group.
+
+    >>> upper_group(np.array([9.0, 8.0, 8.5, 1.0, 0.5, 0.0]))
+    3
+    """
+    finite = falling[np.isfinite(falling)]
+    if finite.size == 0 or falling.size == 1:
+        return falling.size
+    s = np.clip(falling.astype(np.float64), finite.min(), finite.max())
+    s = s - s.mean()
+    if not np.any(s):
+        return s.size
+    s = s / np.abs(s).max()
+    above = np.cumsum(s)[:-1]  # the mean is 0, so the sums of the lower groups are −`above`
+    count = np.arange(1, s.size)
+    return int(np.argmax(above**2 * (1 / count + 1 / (s.size - count)))) + 1

@@ -4,16 +4,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from jaxfs.estimators import (
-    auto,
-    dirichlet,
-    ensemble,
-    filters,
-    gaussian,
-    manifest,
-    redundancy,
-    spectral,
-)
+from jaxfs.estimators import auto, dirichlet, ensemble, filters, greedy, manifest
 from jaxfs.estimators._base import Selector
 from jaxfs.estimators.ssfs import SSFS
 
@@ -22,24 +13,24 @@ _ESTIMATORS: dict[str, type[Selector]] = {
     "auto": auto.AutoSelector,
     "manifest": manifest.ManiFeSt,
     "relieff": filters.ReliefF,
-    "gc": gaussian.GaussianCompromise,
-    "gkl": gaussian.GaussianKL,
-    "cca": gaussian.CanonicalCorrelation,
-    "mrmr": redundancy.MRMR,
-    "jmi": redundancy.JMI,
-    "cmim": redundancy.CMIM,
-    "cfs": redundancy.CFS,
-    "fcbf": redundancy.FCBF,
+    "gc": greedy.GaussianCompromise,
+    "gkl": greedy.GaussianKL,
+    "cca": greedy.CanonicalCorrelation,
+    "mrmr": greedy.MRMR,
+    "jmi": greedy.JMI,
+    "cmim": greedy.CMIM,
+    "cfs": greedy.CFS,
+    "fcbf": greedy.FCBF,
     "combined": ensemble.CombinedSelector,
     "mi": filters.MutualInformation,
     "rrelieff": filters.RReliefF,
-    "mrmr_regression": redundancy.MRMRRegression,
+    "mrmr_regression": greedy.MRMRRegression,
     "mi_regression": filters.MutualInformationRegression,
     "ssfs": SSFS,
     "dirichlet": dirichlet.DirichletGraphSelector,
-    "laplacian": spectral.LaplacianScore,
-    "mcfs": spectral.MCFS,
-    "spec": spectral.SPEC,
+    "laplacian": filters.LaplacianScore,
+    "mcfs": filters.MCFS,
+    "spec": filters.SPEC,
 }
 #: Summaries of the criteria of `FilterSelector`. Each criterion is also a method.
 _FILTERS = {

@@ -51,6 +51,16 @@ class AccuracyCurve(NamedTuple):
         mean, best = self.mean(), int(np.argmax(self.mean()))
         return int(np.argmax(mean >= mean[best] - self.standard_error()[best]))
 
+    def reason(self, measure: str) -> str:
+        """Say how the one-standard-error rule found the number of features."""
+        place, best = self.smallest_as_good(), int(np.argmax(self.mean()))
+        mean, error = self.mean(), self.standard_error()
+        return (
+            f"{self.counts[place]} is the smallest number of features with {measure} within one"
+            f" standard error of the best: {mean[place]:.3f}, and {mean[best]:.3f} ±"
+            f" {error[best]:.3f} with {self.counts[best]} features."
+        )
+
     def results(self) -> dict[str, Any]:
         """Return the results in the form of `cv_results_` of scikit-learn."""
         splits = {f"split{i}_test_score": row for i, row in enumerate(self.accuracies)}
@@ -63,27 +73,56 @@ def standard_error(by_fold: np.ndarray) -> np.ndarray:
     return by_fold.std(axis=0, ddof=1) / np.sqrt(len(by_fold))
 
 
-def accuracy_curve(
-    rank: Callable[[np.ndarray, Any], np.ndarray],
-    x: np.ndarray,
-    y: np.ndarray,
-    folds: Sequence[Fold],
-    counts: np.ndarray,
-    model: Any,
-    done: Callable[[int], None] = lambda steps: None,
-) -> AccuracyCurve:
-    """Return the accuracy of `model` in the features that `rank(x, y)` ranks first, in each fold.
+class CrossValidation(NamedTuple):
+    """Samples, a target, folds, and the model whose accuracy is measured."""
 
-    `rank` returns the indices of the features, best first. It may return fewer than asked for; all
-    of them are then used. `done(1)` is called after each fold.
-    """
-    found, rankings = np.zeros((len(folds), counts.size)), []
-    for row, (train, test) in zip(found, folds, strict=True):
-        order = np.asarray(rank(x[train], y[train]))
-        rankings.append(np.resize(order, counts[-1]))
-        row[:] = accuracies(model, [x[:, order[:count]] for count in counts], y, train, test)
-        done(1)
-    return AccuracyCurve(counts, found, np.array(rankings))
+    x: np.ndarray
+    y: np.ndarray
+    folds: Sequence[Fold]
+    model: Any
+
+    def accuracies(
+        self,
+        select: Callable[[np.ndarray], Sequence[np.ndarray]],
+        done: Callable[[int], None] = lambda steps: None,
+    ) -> np.ndarray:
+        """Return the accuracy (R² for numbers) of each fold for each of m selections `(folds, m)`.
+
+        `select(train)` returns the m selections of features for the training rows of a fold.
+        `done(1)` is called after each fold. One thread is used: with several, small models take ten
+        times the processor time.
+        """
+        x, y, found = self.x, self.y, []
+        for train, test in self.folds:
+            selections = select(train)
+            with warnings.catch_warnings(), threadpool_limits(1):
+                warnings.simplefilter("ignore")  # models that do not converge affect all methods
+                for chosen in selections:
+                    fitted = self.model.fit(x[np.ix_(train, chosen)], y[train])
+                    found.append(float(fitted.score(x[np.ix_(test, chosen)], y[test])))
+            done(1)
+        return np.reshape(found, (len(self.folds), -1))
+
+    def curve(
+        self,
+        rank: Callable[[np.ndarray, Any], np.ndarray],
+        counts: np.ndarray,
+        done: Callable[[int], None] = lambda steps: None,
+    ) -> AccuracyCurve:
+        """Return the accuracies of the features that `rank(x, y)` ranks first in each fold.
+
+        `rank` returns the indices of the features, best first. It may return fewer than asked for;
+        all of them are then used.
+        """
+        rankings = []
+
+        def first(train: np.ndarray) -> list[np.ndarray]:
+            order = np.asarray(rank(self.x[train], self.y[train]))
+            rankings.append(np.resize(order, counts[-1]))
+            return [order[:count] for count in counts]
+
+        accuracies = self.accuracies(first, done)
+        return AccuracyCurve(counts, accuracies, np.array(rankings))
 
 
 def ranked_by(
@@ -109,18 +148,6 @@ def fit_key(selector: Any) -> str:
     """Return a text that two selectors share if they have the same scores on the same data."""
     options = {name: value for name, value in selector.get_params().items() if name not in _NUMBER}
     return f"{type(selector).__name__}({options})"
-
-
-def accuracies(
-    model: Any, parts: Sequence[np.ndarray], y: np.ndarray, train: Any, test: Any
-) -> list[float]:
-    """Return the accuracy (R² for numbers) on the test rows of a fold, for each set of features.
-
-    One thread is used: with several, small models take ten times the processor time.
-    """
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")  # models that do not converge affect all methods
-        return [float(model.fit(x[train], y[train]).score(x[test], y[test])) for x in parts]
 
 
 def default_model(classes: bool) -> Any:

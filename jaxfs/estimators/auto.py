@@ -12,21 +12,16 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import scale as standard_scale
 
 from jaxfs import _checks
-from jaxfs.estimators import _number, _progress, _validation
+from jaxfs.estimators import _progress, _validation
 from jaxfs.estimators._arrays import PaddedData, kind_of_target, to_numpy
-from jaxfs.estimators._base import Selector, estimator
-from jaxfs.estimators._number import default_number
-from jaxfs.estimators._validation import AccuracyCurve, Fold, accuracy_curve, standard_error
+from jaxfs.estimators._base import Selector, default_number, estimator
+from jaxfs.estimators._validation import AccuracyCurve, CrossValidation, standard_error
 from jaxfs.estimators.ensemble import CombinedSelector
-from jaxfs.estimators.filters import FilterSelector, ReliefF, RReliefF
-from jaxfs.estimators.gaussian import GaussianCompromise
+from jaxfs.estimators.filters import MCFS, FilterSelector, LaplacianScore, ReliefF, RReliefF
+from jaxfs.estimators.greedy import MRMR, GaussianCompromise, MRMRRegression
 from jaxfs.estimators.manifest import ManiFeSt
-from jaxfs.estimators.redundancy import MRMR, MRMRRegression
-from jaxfs.estimators.spectral import MCFS, LaplacianScore
 from jaxfs.estimators.ssfs import SSFS
 from jaxfs.evaluate import selection_stability
-
-__all__ = ["AutoSelector", "ComparedMethod"]
 
 #: Maximum number of features for which ManiFeSt is exact: the folds fit it ten times, and ten exact
 #: fits of 2000 features take more than a minute.
@@ -153,31 +148,32 @@ class AutoSelector(Selector):
             ("mrmr", MRMR()),
         ]
 
-    def _answer(self, data: PaddedData) -> dict[str, Any]:
+    def _answer(self, data: PaddedData, wanted: int | None) -> dict[str, Any]:
         x, d, kind = data.values, data.num_features, self._target_kind()
         classes = kind == "classes"
         y = standard_scale(x) if kind == "none" else self._caller_labels(data)
-        model = Ridge() if kind == "none" else _validation.default_model(classes)
-        model = self.model or model
+        default = Ridge() if kind == "none" else _validation.default_model(classes)
         seed = _checks.integer(self.random_state, "random_state", low=0)
         folds = _validation.split(
             y, self.cv, classes=classes, groups=self._groups, repeats=self.n_repeats, seed=seed
         )
-        wanted = self._wanted(d) or (default_number(d) if kind == "none" else None)
+        trial = CrossValidation(x, y, folds, self.model or default)
+        if wanted is None and kind == "none":
+            wanted = default_number(d)
         counts = _validation.feature_counts(d) if wanted is None else np.array([wanted])
         members = dict(self._members(kind, d))
         with _progress.bar("methods", (len(members) + 2) * len(folds), show=self.verbose) as done:
-            curves, seconds = _compare(members, x, y, folds, counts, model, done)
+            curves, rows = _compare(members, trial, counts, done)
             best = max(curves, key=lambda name: float(curves[name].mean().max()))
             place = curves[best].smallest_as_good()
             number = int(counts[place])
-            every, rng = np.arange(d)[None], np.random.default_rng(seed)
-            drawn = np.array([rng.permutation(d)[:number] for _ in range(_RANDOM_DRAWS)])
+            rng = np.random.default_rng(seed)
+            drawn = [rng.permutation(d)[:number] for _ in range(_RANDOM_DRAWS)]
+            step = functools.partial(done, description="baselines")
             baselines = {
-                "all features": _baseline(every, x, y, folds, model, done),
-                "random features": _baseline(drawn, x, y, folds, model, done),
+                "all features": trial.accuracies(lambda _: [np.arange(d)], step).mean(axis=1),
+                "random features": trial.accuracies(lambda _: drawn, step).mean(axis=1),
             }
-        rows = [_compared(name, curve, d, seconds[name]) for name, curve in curves.items()]
         rows.sort(key=lambda row: (row.name != best, -row.accuracy))
         for (name, by_fold), size in zip(baselines.items(), (d, number), strict=True):
             error = float(standard_error(by_fold))
@@ -191,7 +187,7 @@ class AutoSelector(Selector):
             "scores_": winner.scores_,
             "order": np.argsort(winner.ranking_, stable=True),
             "number": winner.n_features_,
-            "reason": None if wanted else _number.curve_reason(curves[best], measure),
+            "reason": None if wanted else curves[best].reason(measure),
             "best_": best,
             "estimator_": winner,
             "comparison_": rows,
@@ -204,54 +200,30 @@ class AutoSelector(Selector):
 
 def _compare(
     members: dict[str, Any],
-    x: np.ndarray,
-    y: np.ndarray,
-    folds: list[Fold],
+    trial: CrossValidation,
     counts: np.ndarray,
-    model: Any,
     done: Callable[..., None],
-) -> tuple[dict[str, AccuracyCurve], dict[str, float]]:
-    """Return the accuracies of every method in every fold, and the duration of every method."""
-    curves, seconds = {}, {}
-    fitted: list[dict[str, Any]] = [{} for _ in folds]
+) -> tuple[dict[str, AccuracyCurve], list[ComparedMethod]]:
+    """Return the accuracies of every method in every fold, and its result at its best number."""
+    curves, rows = {}, []
+    fitted: list[dict[str, Any]] = [{} for _ in trial.folds]
     with warnings.catch_warnings():
         # The fit of the winner to all samples repeats the warnings that concern the result.
         warnings.simplefilter("ignore", UserWarning)
         for name, inner in members.items():
             start = time.perf_counter()
             selector = clone(inner).set_params(n_features_to_select=int(counts[-1]), verbose=False)
-            step = functools.partial(done, description=name)
             rank = _validation.ranked_by(selector, fitted)
-            curves[name] = accuracy_curve(rank, x, y, folds, counts, model, step)
-            seconds[name] = time.perf_counter() - start
-    return curves, seconds
-
-
-def _compared(name: str, curve: AccuracyCurve, d: int, seconds: float) -> ComparedMethod:
-    place = curve.smallest_as_good()
-    number = int(curve.counts[place])
-    chosen = np.zeros((len(curve.rankings), d), bool)
-    np.put_along_axis(chosen, curve.rankings[:, :number], True, axis=1)
-    stability = float(selection_stability(chosen).stability) if number < d else float("nan")
-    mean, error = curve.mean()[place], curve.standard_error()[place]
-    return ComparedMethod(name, number, float(mean), float(error), stability, seconds)
-
-
-def _baseline(
-    selections: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    folds: list[Fold],
-    model: Any,
-    done: Callable[..., None],
-) -> np.ndarray:
-    """Return the mean accuracy of fixed selections of features in each fold."""
-    found = []
-    for fold in folds:
-        parts = [x[:, chosen] for chosen in selections]
-        found.append(_validation.accuracies(model, parts, y, *fold))
-        done(1, description="baselines")
-    return np.mean(found, axis=1)
+            curve = trial.curve(rank, counts, functools.partial(done, description=name))
+            seconds, place = time.perf_counter() - start, curve.smallest_as_good()
+            number = int(curve.counts[place])
+            chosen = np.zeros((len(curve.rankings), trial.x.shape[1]), bool)
+            np.put_along_axis(chosen, curve.rankings[:, :number], True, axis=1)
+            stability = float(selection_stability(chosen).stability)
+            mean, error = float(curve.mean()[place]), float(curve.standard_error()[place])
+            rows.append(ComparedMethod(name, number, mean, error, stability, seconds))
+            curves[name] = curve
+    return curves, rows
 
 
 def _verdict(

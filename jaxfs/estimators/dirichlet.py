@@ -8,13 +8,10 @@ import numpy as np
 
 from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
-from jaxfs.estimators._base import Selector, estimator
-from jaxfs.estimators._number import default_number
+from jaxfs.estimators._base import Selector, default_number, estimator
 from jaxfs.methods.dirichlet import Coverage, Energy, Network
 from jaxfs.methods.dirichlet._fit import OBJECTIVES, fit_in_steps
 from jaxfs.methods.dirichlet._training import Steps
-
-__all__ = ["DirichletGraphSelector"]
 
 #: Number of training steps in a chunk; an interrupt takes effect between chunks.
 _CHUNK = 25
@@ -66,7 +63,11 @@ class DirichletGraphSelector(Selector):
     _least_samples: ClassVar[int] = 3
     _variants: ClassVar[Mapping[str, Mapping[str, type]]] = {"objective": OBJECTIVES}
 
-    def _answer(self, data: PaddedData) -> dict[str, Any]:
+    def _options(self, data: PaddedData) -> dict[str, Any]:
+        number = min(self.n_neighbors, data.num_samples - 2)
+        return super()._options(data) | {"num_neighbors": number}
+
+    def _answer(self, data: PaddedData, wanted: int | None) -> dict[str, Any]:
         n, d = data.values.shape
         varied = int(np.count_nonzero(np.ptp(data.values, axis=0) > 0))
         if not varied:
@@ -77,13 +78,9 @@ class DirichletGraphSelector(Selector):
                 _in_chunks(done),
                 random_key(self.random_state),
                 x=data.x,
-                num_features=min(self._wanted(d) or default_number(d), varied),
+                num_features=min(wanted or default_number(d), varied),
                 mask=data.weights,
-                objective=self.objective,
-                num_neighbors=min(self.n_neighbors, n - 2),
-                num_steps=self.n_steps,
-                learning_rate=self.learning_rate,
-                num_restarts=self.n_restarts,
+                **self._options(data),
             )
         found = jax.tree.map(np.asarray, found)
         order = found.indices

@@ -10,18 +10,16 @@ from sklearn.utils.metaestimators import _BaseComposition
 
 from jaxfs import _checks
 from jaxfs._checks import listed
-from jaxfs.estimators import _number, _progress
+from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, Selector, WeightedFit, estimator
 from jaxfs.estimators._validation import fit_key
-from jaxfs.estimators._wrapped import seeded
 from jaxfs.estimators.filters import ReliefF
 from jaxfs.estimators.manifest import ManiFeSt
+from jaxfs.estimators.wrappers import seeded
 from jaxfs.evaluate import selection_stability
 from jaxfs.methods.classical import combine_scores
 from jaxfs.resample import subsample_masks
-
-__all__ = ["CombinedSelector", "StabilitySelector"]
 
 
 def _checked(inner: Any, name: str) -> Selector:
@@ -100,7 +98,7 @@ class CombinedSelector(_BaseComposition, WeightedFit, ScoringSelector):
         return combine_scores(*scores, method=self.method, offset=self.offset)
 
     def _check_scored(self) -> None:
-        if _number.fdr_rule(self.n_features_to_select) is not None:
+        if self._fdr() is not None:
             raise ValueError(
                 'n_features_to_select="fdr" needs scores with a scale of their own. The scores of'
                 " CombinedSelector are relative to the best feature, also if no feature is"
@@ -157,8 +155,7 @@ class StabilitySelector(Selector):
     def _target_kind(self) -> str:
         return _checked(self.estimator, "estimator")._target_kind()
 
-    def _answer(self, data: PaddedData) -> dict[str, Any]:
-        wanted = self._wanted(data.num_features)
+    def _answer(self, data: PaddedData, wanted: int | None) -> dict[str, Any]:
         setting = 'n_features_to_select="auto"'
         _checks.only_if(wanted is None, self.threshold, "threshold", setting)
         threshold = 0.5 if self.threshold is None else self.threshold
@@ -166,7 +163,7 @@ class StabilitySelector(Selector):
         chosen, ranks = self._resample(data)
         frequencies, mean_ranks = chosen.mean(axis=0), ranks.mean(axis=0)
         scores = frequencies.astype(data.values.dtype)
-        found = selection_stability(chosen) if 0 < chosen.sum() < chosen.size else None
+        stability = selection_stability(chosen)
         passed = int((scores > threshold).sum())
         often = f"{passed} of {scores.size} features are selected in more than {threshold:g} of the"
         often += " resamples." if passed else " resamples, so the best feature is."
@@ -177,8 +174,8 @@ class StabilitySelector(Selector):
             "reason": None if wanted else often,
             "mean_ranks_": mean_ranks,
             "rank_deviations_": ranks.std(axis=0, ddof=1),
-            "stability_": float(found.stability) if found else float("nan"),
-            "stability_interval_": np.asarray(found.interval) if found else np.full(2, np.nan),
+            "stability_": float(stability.stability),
+            "stability_interval_": np.asarray(stability.interval),
         }
 
     def _resample(self, data: PaddedData) -> tuple[np.ndarray, np.ndarray]:

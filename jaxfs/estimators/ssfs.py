@@ -20,8 +20,6 @@ from jaxfs.methods.ssfs import Leading, Predictable, Stable, _steps
 from jaxfs.methods.ssfs._ssfs import SCORING, SELECTIONS, ssfs_plan
 from jaxfs.surrogates.models import ScoringModel
 
-__all__ = ["SSFS"]
-
 #: Default number of resamples in a chunk; an interrupt takes effect between chunks.
 _CHUNK = 64
 
@@ -110,19 +108,13 @@ class SSFS(ScoringSelector):
             selection = dataclasses.replace(selection, chunk_size=_CHUNK)
         n, d = data.num_samples, self.n_eigenvectors
         k = min(_checks.integer(self.n_pseudo_labels, "n_pseudo_labels", low=1), n - 1)
-        return ssfs_plan(
-            data.x,
-            data.weights,
-            num_pseudo_labels=k,
-            num_eigenvectors=max(k, min(2 * k, n - 1)) if d is None else d,
-            standardize=self.standardize,
-            num_neighbors=self.n_neighbors,
-            num_passes=self.n_passes,
-            pseudo_labels=self.pseudo_labels,
-            selection=selection,
-            scoring="correlation" if self.scoring == "xgboost" else self.scoring,
-            ranking=self.ranking,
-        )
+        options = self._options(data) | {
+            "num_pseudo_labels": k,
+            "num_eigenvectors": max(k, min(2 * k, n - 1)) if d is None else d,
+            "selection": selection,
+            "scoring": "correlation" if self.scoring == "xgboost" else self.scoring,
+        }
+        return ssfs_plan(data.x, data.weights, **options)
 
     def _instability(self, spectrum, masks, plan) -> Any:
         """Return the instability Σ_m Var_b of each eigenvector, computed in chunks of resamples."""
@@ -130,14 +122,13 @@ class SSFS(ScoringSelector):
         starts = list(range(0, total, max(2, plan.chunk_size)))
         if len(starts) > 1 and total - starts[-1] < 2:
             starts.pop()  # one resample has no variance, so the chunk before includes it
-        gathered: list[np.ndarray] = []
+        parts = []
         with _progress.bar("resamples", total, show=self.verbose) as done:
             for first, last in itertools.pairwise([*starts, total]):
                 more = _steps.resampled_scores(spectrum, masks[first:last], plan)
-                moments = [np.asarray(a) for a in more[:3]]
-                gathered = merged(gathered, moments) if gathered else moments
+                parts.append([np.asarray(a) for a in more[:3]])
                 done(last - first)
-        return jnp.asarray(gathered[1].sum(axis=1))
+        return jnp.asarray(merged(parts)[1].sum(axis=1))
 
     def _entries(self, n: int, d: int, c: int) -> float:
         number = self.n_eigenvectors or 2 * self.n_pseudo_labels
@@ -151,9 +142,9 @@ class SSFS(ScoringSelector):
         return entries
 
 
-def merged(a: list[np.ndarray], b: list[np.ndarray]) -> list[np.ndarray]:
-    """Return mean, variance and size of the union of two groups; an empty group adds nothing."""
-    mean, variance, number = map(np.stack, zip(a, b, strict=True))
+def merged(groups: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """Return mean, variance and size of the union of groups; an empty group adds nothing."""
+    mean, variance, number = map(np.stack, zip(*groups, strict=True))
     n = number[..., None].astype(mean.dtype)
     mean = np.where(n > 0, mean, 0)
     total = n.sum(axis=0)

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from jaxfs.estimators import BorutaSelector, FilterSelector, ReliefF
-from jaxfs.estimators.boruta import _decided
+from jaxfs.estimators.wrappers import _decided
 
 RELEVANT = list(range(10))
 

@@ -26,7 +26,7 @@ from jaxfs.estimators import (
     ReliefF,
     StabilitySelector,
     _base,
-    _wrapped,
+    wrappers,
 )
 from jaxfs.streaming import _memory
 from tests.helpers import assert_close, rng
@@ -130,7 +130,7 @@ def test_stability_seeds_what_is_inside():
     inside = CombinedSelector(estimators=members)
     seeds = []
     for _ in range(2):
-        seeded = _wrapped.seeded(clone(inside), np.random.RandomState(0)).get_params()
+        seeded = wrappers.seeded(clone(inside), np.random.RandomState(0)).get_params()
         seeds.append(seeded["manifest__random_state"])
         assert seeded["fixed__random_state"] == 3
     assert seeds[0] == seeds[1] is not None

@@ -15,7 +15,7 @@ from jaxfs.estimators import (
     RecursiveSelector,
     _validation,
 )
-from jaxfs.estimators._validation import AccuracyCurve, accuracy_curve, feature_counts, split
+from jaxfs.estimators._validation import AccuracyCurve, CrossValidation, feature_counts, split
 
 METHODS = [("anova", FilterSelector()), ("gini", FilterSelector(criterion="gini"))]
 
@@ -34,7 +34,8 @@ def test_the_curve_selects_inside_the_folds():
     x, y = rng.normal(size=(60, 400)), np.arange(60) % 2
     model, counts = _validation.default_model(classes=True), np.array([10])
     rank = _validation.ranked_by(FilterSelector(n_features_to_select=10))
-    inside = accuracy_curve(rank, x, y, split(y, 5, classes=True, seed=0), counts, model)
+    folds = split(y, 5, classes=True, seed=0)
+    inside = CrossValidation(x, y, folds, model).curve(rank, counts)
     best = rank(x, y)
     outside = cross_val_score(model, x[:, best], y, cv=5).mean()
     assert outside > 0.8

@@ -1,23 +1,73 @@
-"""All relevant features: those that are more important than permuted copies of the features."""
+"""Selection around any model or score: recursive elimination, and Boruta."""
 
 import dataclasses
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.utils import check_random_state
 
 from jaxfs import _checks
 from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData
-from jaxfs.estimators._base import Selector, estimator
-from jaxfs.estimators._wrapped import importances, seeded, target_kind
-
-__all__ = ["BorutaSelector"]
+from jaxfs.estimators._base import Selector, default_number, estimator
 
 #: Smallest number of permuted columns: the largest of fewer would be easy to exceed by chance.
 _LEAST_SHADOWS = 5
+
+
+@estimator
+class RecursiveSelector(Selector):
+    """Features that remain when the least important ones are removed again and again.
+
+    Each round fits a model or a score to the remaining features and removes those with the least
+    importance. A feature whose importance was hidden by others can thus move up when they leave.
+
+    **Parameters** in addition to those of `Selector`:
+
+    - `estimator`: an estimator of this package (its `scores_` are the importances), or a model of
+      scikit-learn with `feature_importances_` or `coef_` (the mean of |coef| over classes).
+    - `step`: share of the remaining features that a round removes, at least one feature.
+    - `random_state`: seed of the estimator if its `random_state` is `None`.
+
+    With `n_features_to_select="one_se"`, cross-validation chooses the number, as
+    `sklearn.feature_selection.RFECV` does, but takes the smallest number within one standard error
+    of the best.
+
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> wine = load_wine()
+    >>> X = (wine.data - wine.data.mean(axis=0)) / wine.data.std(axis=0)
+    >>> selector = RecursiveSelector(RidgeClassifier(), n_features_to_select=3).fit(X, wine.target)
+    >>> selector.get_feature_names_out(wine.feature_names).tolist()
+    ['flavanoids', 'color_intensity', 'proline']
+    """
+
+    estimator: Any = dataclasses.field(kw_only=False)
+    step: float = 0.5
+    random_state: Any = None
+
+    def _target_kind(self) -> str:
+        return target_kind(self.estimator)
+
+    def _prepare(self, data: PaddedData) -> None:
+        _checks.number(self.step, "step", low=0, high=1, open_low=True, scalar=True)
+
+    def _answer(self, data: PaddedData, wanted: int | None) -> dict[str, Any]:
+        d, y = data.num_features, self._caller_labels(data)
+        draw = check_random_state(self.random_state)
+        remaining, removed = np.arange(d), []
+        while remaining.size > 1:
+            model = seeded(clone(self.estimator), draw).fit(data.values[:, remaining], y)
+            order = np.argsort(-importances(model), stable=True)
+            keep = int(np.clip(np.ceil((1 - self.step) * remaining.size), 1, remaining.size - 1))
+            removed.append(remaining[order[keep:]])
+            remaining = remaining[order[:keep]]
+        order = np.concatenate([remaining, *removed[::-1]])
+        scores = np.empty(d, data.values.dtype)
+        scores[order] = np.arange(d, 0, -1) / d
+        return {"scores_": scores, "order": order, "number": wanted or default_number(d)}
 
 
 @estimator
@@ -81,7 +131,7 @@ class BorutaSelector(Selector):
         _checks.number(self.alpha, "alpha", low=0, high=1, open_low=True, scalar=True)
         _checks.number(self.percentile, "percentile", low=0, high=100, scalar=True)
 
-    def _answer(self, data: PaddedData) -> dict[str, Any]:
+    def _answer(self, data: PaddedData, wanted: int | None) -> dict[str, Any]:
         d, draw = data.num_features, check_random_state(self.random_state)
         y = self._caller_labels(data)
         hits, confirmed, active = np.zeros(d, np.int64), np.zeros(d, bool), np.ones(d, bool)
@@ -103,7 +153,6 @@ class BorutaSelector(Selector):
                 done(1)
                 if np.array_equal(confirmed, active):
                     break
-        wanted = self._wanted(d)
         if wanted is None and not confirmed.any():
             raise ValueError(f"BorutaSelector confirmed none of {d} features in {trial} trials")
         scores = (hits / trials).astype(data.values.dtype)
@@ -131,3 +180,36 @@ def _decided(hits: np.ndarray, trial: int, alpha: float) -> tuple[np.ndarray, np
 
     many, few = binom.sf(hits - 1, trial, 0.5), binom.cdf(hits, trial, 0.5)
     return significant(many), significant(few)
+
+
+# ---- Models -------------------------------------------------------------------------------------
+
+
+def target_kind(inner: Any) -> str:
+    """Return "classes", "numbers" or "none" for a selector or a model of scikit-learn."""
+    if isinstance(inner, Selector):
+        return inner._target_kind()
+    if not hasattr(inner, "fit") or not (is_classifier(inner) or is_regressor(inner)):
+        raise _checks.fail("estimator", "a selector, classifier or regressor", repr(inner))
+    return "classes" if is_classifier(inner) else "numbers"
+
+
+def seeded(inner: Any, draw: np.random.RandomState) -> Any:
+    """Set every `random_state` of an estimator that is `None` to a random seed, and return it."""
+    unset = [
+        name
+        for name, value in sorted(inner.get_params().items())
+        if name.rpartition("__")[2] == "random_state" and value is None
+    ]
+    return inner.set_params(**{name: int(draw.randint(2**31 - 1)) for name in unset})
+
+
+def importances(model: Any) -> np.ndarray:
+    """Return the importance of every feature of a fitted selector or scikit-learn model."""
+    for name in ("scores_", "feature_importances_", "coef_"):
+        found = getattr(model, name, None)
+        if found is not None:
+            found = np.asarray(found, np.float64)
+            return np.abs(np.atleast_2d(found)).mean(axis=0) if name == "coef_" else found
+    expected = "a selector of jaxfs, or a model with feature_importances_ or coef_"
+    raise _checks.fail("estimator", expected, type(model).__name__)
