@@ -17,7 +17,7 @@ from jaxfs.methods.gaussian._divergence import DivergenceSearch
 from jaxfs.methods.gaussian._moments import ClassBlocks
 from jaxfs.methods.gaussian._select import check_rank, search_options
 from jaxfs.streaming._blocks import Source
-from jaxfs.streaming._passes import FirstPass, class_average, first_pass, target_products
+from jaxfs.streaming._passes import FirstPass, WithTarget, class_average, first_pass
 
 #: Maximum size of all covariances in bytes. If they are larger, each chosen feature needs a pass.
 MEMORY = 2**30
@@ -162,13 +162,13 @@ def variance_score(source: Source) -> Float[Array, "d"]:
 
 
 def pearson_score(source: Source) -> Float[Array, "d"]:
-    """Compute `jaxfs.pearson_score` in four passes."""
+    """Compute `jaxfs.pearson_score` in three passes."""
     r, _, dtype = _correlation(source)
     return jnp.asarray(np.abs(r), dtype)
 
 
 def f_regression_score(source: Source) -> Float[Array, "d"]:
-    """Compute `jaxfs.f_regression_score` in four passes.
+    """Compute `jaxfs.f_regression_score` in three passes.
 
     1 − r² is computed by subtraction. For float32 data, the F statistic of a nearly perfect fit
     therefore has few correct digits.
@@ -197,11 +197,12 @@ def _scaled(source: Source, first: FirstPass) -> _class_moments.ClassMoments:
 
 def _correlation(source: Source) -> tuple[np.ndarray, float, np.dtype]:
     """Return the correlations r, the sum of all weights, and the dtype of the result."""
+    source = WithTarget(source)
     first = first_pass(source, None)
-    variances = class_average(source, first, ClassBlocks.variances, unit=first.unit)[0]
-    squares = variances * first.sizes[0]
-    product, square = target_products(source, first)
-    scale = np.sqrt(squares * square)
-    r = np.divide(product, scale, out=np.zeros_like(scale), where=scale != 0)
-    r = np.where(np.isnan(product) | np.isnan(scale), np.nan, np.clip(r, -1, 1))
-    return r, float(first.sizes[0]), jax.dtypes.canonicalize_dtype(source.dtype)
+    average = functools.partial(class_average, source, first, unit=first.unit)
+    (variances,) = average(ClassBlocks.variances)
+    (products,) = average(ClassBlocks.covariances_with, np.int32(source.num_features - 1))
+    scale = np.sqrt(variances * variances[-1])
+    r = np.divide(products, scale, out=np.zeros_like(scale), where=scale != 0)
+    r = np.where(np.isnan(products) | np.isnan(scale), np.nan, np.clip(r, -1, 1))
+    return r[:-1], float(first.sizes[0]), jax.dtypes.canonicalize_dtype(source.dtype)
