@@ -31,6 +31,9 @@ import jaxfs
 from benchmarks import data, selection
 from benchmarks.timing import finish, verdict
 from jaxfs.methods.gaussian import _search
+from jaxfs.methods.gaussian._compromise import CompromiseSearch
+from jaxfs.methods.gaussian._divergence import DivergenceSearch
+from jaxfs.methods.gaussian._moments import class_places
 
 NUM_FEATURES = (10, 25, 50, 100)
 SETS = ("MNIST", "COIL20", "Yale", "warpPIE10P", "colon", "lung_small", "sorlie", "GLIOMA")
@@ -92,14 +95,12 @@ def select_by(method: str, x, y, fit, rule: str, share: float, shrinkage: float)
     k = min(max(NUM_FEATURES), x.shape[1])
     numbers = (x, ridge_of(rule, share, x[fit]), shrinkage, np.isin(np.arange(len(y)), fit))
     x, ridge, shrinkage, weights = (jnp.asarray(a, jnp.float32) for a in numbers)
-    arguments = (x, y, weights, ridge, shrinkage, jnp.full(k, -1, jnp.int32))
-    options = {"num_classes": int(y.max()) + 1}
-    if method == "GC.MI":
-        options |= {"search": _search.CompromiseSearch, "objective": "mi", "fallback": "wilks"}
-        found = _search.greedy_selection(*arguments, None, **options)
-    else:
-        options |= {"search": _search.DivergenceSearch, "objective": "entropy"}
-        found = _search.greedy_selection(*arguments, **options)
+    start, num_classes = jnp.full(k, -1, jnp.int32), int(y.max()) + 1
+    compromise = method == "GC.MI"
+    search, objective = (CompromiseSearch, "mi") if compromise else (DivergenceSearch, "entropy")
+    options = _search.Options(ridge, shrinkage, start, num_classes, objective)
+    places = class_places(y, weights, num_classes, x.dtype)
+    found = _search.greedy_selection(search, x, places, options)
     order = np.asarray(found.indices)
     return order[order >= 0]
 

@@ -10,9 +10,9 @@ from jaxtyping import Array, Float
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.distributed._mesh import check_axes, on_host, placed, placed_evenly, replicated
 from jaxfs.kernels._rbf import Bandwidth, Median
+from jaxfs.methods.gaussian._compromise import CompromiseSearch
 from jaxfs.methods.gaussian._moments import class_places, gaussian_moments
-from jaxfs.methods.gaussian._search import CompromiseSearch
-from jaxfs.methods.gaussian._select import check_fallback, table_arguments
+from jaxfs.methods.gaussian._select import table_arguments
 from jaxfs.methods.manifest import _lowrank_score
 from jaxfs.methods.manifest._shard import Shard
 
@@ -107,27 +107,21 @@ def sharded_gc_select(
     numbers for each chosen feature.
     """
     check_axes(mesh, axis, single=True)
-    check_fallback(fallback, key)
+    model = objective, ridge, shrinkage, initial, fallback, key
     with on_host():
-        (x, y, weights, *others), options = table_arguments(
-            x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
-        )
-    samples = [placed_evenly(a, 0, mesh, axis) for a in (x, y, weights)]
-    others = jax.tree.map(lambda a: placed(a, mesh), (*others, key))
-    options["fallback"] = fallback
-    return _gc_select(mesh, axis, tuple(options.items()), *samples, *others)
+        *samples, options = table_arguments(x, y, weights, num_features, num_classes, *model)
+    samples = [placed_evenly(a, 0, mesh, axis) for a in samples]
+    options = jax.tree.map(lambda a: placed(a, mesh), options)
+    return _gc_select(mesh, axis, options, *samples)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _gc_select(mesh, axis, options, x, y, weights, *others):
-    options = dict(options)
-    num_classes = options.pop("num_classes")
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _gc_select(mesh, axis, options, *samples):
+    def select(options, x, y, weights):
+        places = class_places(y, weights, options.num_classes, x.dtype, axis)
+        return CompromiseSearch(gaussian_moments(x, places, axis), options).run()
 
-    def select(x, y, weights, *others):
-        places = class_places(y, weights, num_classes, x.dtype, axis)
-        m = gaussian_moments(x, places, axis)
-        return CompromiseSearch(m, *others, **options).run()
-
-    specs = (P(axis),) * 3 + tuple(P() for _ in others)
+    rows = P(axis)
+    specs = (P(), rows, rows, rows)
     run = jax.shard_map(select, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)
-    return run(x, y, weights, *others)
+    return run(options, *samples)

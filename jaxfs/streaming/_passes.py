@@ -92,28 +92,19 @@ def class_average(
     return out
 
 
-def target_products(source: Source, first: FirstPass) -> tuple[np.ndarray, float]:
-    """Return Σ w (x − mean)(y − mean) for each feature x, and Σ w (y − mean)², in two passes.
+class WithTarget(Source):
+    """The samples of another source, with their targets as the last feature."""
 
-    Each feature is divided by its unit.
-    """
-    mass: Any = 0.0
-    total: Any = 0.0
-    for block in source:
-        if block.y.dtype.kind not in "fiub":
-            raise _checks.fail("y", "numbers", f"dtype {block.y.dtype}")
-        w = block.weights.astype(np.float64)
-        mass, total = mass + w.sum(), total + w @ np.where(w > 0, block.y, 0)
-    means, unit = first.means.astype(source.dtype), first.unit.astype(source.dtype)
-    product, square = np.zeros(source.num_features), 0.0
-    for block in source:
-        there = block.weights > 0
-        target = np.where(there, block.y - total / mass, 0).astype(source.dtype)
-        x = np.where(there[:, None], block.x, first.origin[None])
-        weighted = target * block.weights
-        product += np.asarray(_product(x, weighted, first.origin, means, unit), np.float64)
-        square += float(block.weights.astype(np.float64) @ np.square(target, dtype=np.float64))
-    return product, square
+    def __init__(self, source: Source) -> None:
+        _checks.record(source, "source", Source, "`from_blocks`")
+        self.source, self.dtype, self.num_features = source, source.dtype, source.num_features + 1
+
+    def __iter__(self) -> Iterator[Block]:
+        for block in self.source:
+            if block.y.dtype.kind not in "fiub":
+                raise _checks.fail("y", "numbers", f"dtype {block.y.dtype}")
+            target = block.y.astype(self.dtype)[:, None]
+            yield block._replace(x=np.concatenate([block.x, target], axis=1))
 
 
 def _coded(source: Source, num_classes: int | None) -> Iterator[Block]:
@@ -144,9 +135,3 @@ def _block_average(block: Any, origin, means, sizes, function, *more):
     places = class_places(block.y, block.weights, len(sizes), block.x.dtype, sizes=sizes)
     rows = class_blocks(block.x, places, origin=origin)
     return function(rows.centred(means), *more)
-
-
-@jax.jit
-def _product(x, target, origin, means, unit):
-    away = (x - (origin + means[0])[None]) / unit[None]
-    return jnp.matmul(target[None], away, precision="highest")[0]

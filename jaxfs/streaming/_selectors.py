@@ -1,5 +1,6 @@
 """Filters, GC and GKL, computed in passes over blocks of rows."""
 
+import dataclasses
 import functools
 
 import jax
@@ -10,11 +11,13 @@ from jaxtyping import Array, Float
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar, Selection
 from jaxfs.methods.classical import _class_moments
-from jaxfs.methods.gaussian import _criteria, _moments, _search
+from jaxfs.methods.gaussian import _moments, _search
+from jaxfs.methods.gaussian._compromise import CompromiseSearch
+from jaxfs.methods.gaussian._divergence import DivergenceSearch
 from jaxfs.methods.gaussian._moments import ClassBlocks
-from jaxfs.methods.gaussian._select import check_fallback, check_rank, search_arguments
+from jaxfs.methods.gaussian._select import check_rank, search_options
 from jaxfs.streaming._blocks import Source
-from jaxfs.streaming._passes import FirstPass, class_average, first_pass, target_products
+from jaxfs.streaming._passes import FirstPass, WithTarget, class_average, first_pass
 
 #: Maximum size of all covariances in bytes. If they are larger, each chosen feature needs a pass.
 MEMORY = 2**30
@@ -48,10 +51,8 @@ def gc_select(
     `num_features` + 1 passes. The default ridge needs one more pass. The peak memory is three times
     `memory`, or otherwise O(C k d), and a few blocks.
     """
-    check_fallback(fallback, key)
-    model = (num_features, num_classes, objective, ridge, shrinkage, initial)
-    search = _search.CompromiseSearch
-    return _select(source, search, model, memory, key, fallback=fallback)
+    model = objective, ridge, shrinkage, initial, fallback, key
+    return _select(CompromiseSearch, source, memory, num_features, num_classes, *model)
 
 
 def gkl_select(
@@ -69,39 +70,35 @@ def gkl_select(
 
     `source`, `memory` and the cost are described in `gc_select`.
     """
-    model = (num_features, num_classes, objective, ridge, shrinkage, initial)
-    return _select(source, _search.DivergenceSearch, model, memory)
+    model = objective, ridge, shrinkage, initial
+    return _select(DivergenceSearch, source, memory, num_features, num_classes, *model)
 
 
-def _select(source, search: type[_search.Search], model, memory, *more, **extra) -> Selection:
-    """Run a `search` and return its selection.
-
-    `more` and `extra` are further positional and keyword arguments of the class `search`.
-    """
+def _select(search: type[_search.Search], source: Source, memory, *arguments) -> Selection:
+    """Check the arguments that both selectors share, and return the selection by `search`."""
     _checks.record(source, "source", Source, "`from_blocks`")
-    dtype = jax.dtypes.canonicalize_dtype(source.dtype)
-    (ridge, shrinkage, start), options = search_arguments(source.num_features, dtype, *model)
-    c, k = options.pop("num_classes"), start.shape[0]
-    whole = 8 * c * source.num_features**2 <= _checks.integer(memory, "memory", low=0)
+    d, dtype = source.num_features, jax.dtypes.canonicalize_dtype(source.dtype)
+    options = search_options(d, dtype, *arguments)
+    c, k = options.num_classes, options.initial.shape[0]
+    whole = 8 * c * d**2 <= _checks.integer(memory, "memory", low=0)
     first = first_pass(source, c)
-    check_rank(int(np.sum(first.largest != 0)), first.counts, k, ridge, shrinkage)
+    check_rank(int(np.sum(first.largest != 0)), first.counts, options)
     m = _gaussian_moments(source, first, whole)
-    if ridge is None:
+    if options.ridge is None:
         about = np.asarray(m.deviations), np.asarray(m.total)
         fourth = class_average(source, first, ClassBlocks.fourth_powers, *about)
-        ridge = _default_ridge(m, fourth.astype(dtype))
-    static = search, tuple((options | extra).items())
-    call = functools.partial(_call, *static, (m, ridge, shrinkage, start, *more))
+        options = dataclasses.replace(options, ridge=_default_ridge(m, fourth.astype(dtype)))
+    call = functools.partial(_call, search, m, options)
     if whole:
         return call("run")
     state, finite = call("start"), bool(np.all(np.isfinite(m.total)))
     for step in range(k):
-        i, pending = call("choose", np.int32(step), state)
-        own = np.zeros((c, source.num_features))
+        i, state = call("choose", np.int32(step), state)
+        own = np.zeros((c, d))
         if step < k - 1 and finite:  # the last step and NaN data need no covariances
             own = class_average(source, first, ClassBlocks.covariances_with, np.int32(i))
-        state = call("absorb", pending, own.astype(dtype))
-    return _search.selection(state)
+        state = call("absorb", np.int32(step), i, state, own.astype(dtype))
+    return Selection(*state[:3])
 
 
 def _gaussian_moments(source: Source, first: FirstPass, whole: bool) -> _moments.GaussianMoments:
@@ -118,13 +115,13 @@ def _gaussian_moments(source: Source, first: FirstPass, whole: bool) -> _moments
 
 
 _moments_of = jax.jit(_moments.moments_of)
-_default_ridge = jax.jit(_criteria.default_ridge)
+_default_ridge = jax.jit(_search.default_ridge)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 3))
-def _call(search, options, model, method: str, *arguments):
-    """Build a `Search` from its model inside `jit`, and call one of its methods."""
-    return getattr(search(*model, **dict(options)), method)(*arguments)
+@functools.partial(jax.jit, static_argnums=(0, 3))
+def _call(search, m, options, method: str, *arguments):
+    """Build a `Search` inside `jit`, and call one of its methods."""
+    return getattr(search(m, options), method)(*arguments)
 
 
 # ---- Filters ------------------------------------------------------------------------------------
@@ -165,13 +162,13 @@ def variance_score(source: Source) -> Float[Array, "d"]:
 
 
 def pearson_score(source: Source) -> Float[Array, "d"]:
-    """Compute `jaxfs.pearson_score` in four passes."""
+    """Compute `jaxfs.pearson_score` in three passes."""
     r, _, dtype = _correlation(source)
     return jnp.asarray(np.abs(r), dtype)
 
 
 def f_regression_score(source: Source) -> Float[Array, "d"]:
-    """Compute `jaxfs.f_regression_score` in four passes.
+    """Compute `jaxfs.f_regression_score` in three passes.
 
     1 − r² is computed by subtraction. For float32 data, the F statistic of a nearly perfect fit
     therefore has few correct digits.
@@ -200,11 +197,12 @@ def _scaled(source: Source, first: FirstPass) -> _class_moments.ClassMoments:
 
 def _correlation(source: Source) -> tuple[np.ndarray, float, np.dtype]:
     """Return the correlations r, the sum of all weights, and the dtype of the result."""
+    source = WithTarget(source)
     first = first_pass(source, None)
-    variances = class_average(source, first, ClassBlocks.variances, unit=first.unit)[0]
-    squares = variances * first.sizes[0]
-    product, square = target_products(source, first)
-    scale = np.sqrt(squares * square)
-    r = np.divide(product, scale, out=np.zeros_like(scale), where=scale != 0)
-    r = np.where(np.isnan(product) | np.isnan(scale), np.nan, np.clip(r, -1, 1))
-    return r, float(first.sizes[0]), jax.dtypes.canonicalize_dtype(source.dtype)
+    average = functools.partial(class_average, source, first, unit=first.unit)
+    (variances,) = average(ClassBlocks.variances)
+    (products,) = average(ClassBlocks.covariances_with, np.int32(source.num_features - 1))
+    scale = np.sqrt(variances * variances[-1])
+    r = np.divide(products, scale, out=np.zeros_like(scale), where=scale != 0)
+    r = np.where(np.isnan(products) | np.isnan(scale), np.nan, np.clip(r, -1, 1))
+    return r[:-1], float(first.sizes[0]), jax.dtypes.canonicalize_dtype(source.dtype)

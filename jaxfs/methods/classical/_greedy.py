@@ -28,13 +28,14 @@ FLOOR = 1e-3
 class Criterion(NamedTuple):
     """Criterion of a greedy search.
 
-    `free` marks the candidates, and `value(state)` returns their values. A value of −∞ or NaN
-    excludes a candidate from one step. `add(state, i)` returns the state after feature i is chosen.
+    `free` marks the candidates, and `value(state, number)` returns their values after `number`
+    features were chosen. A value of −∞ or NaN excludes a candidate from one step. `add(state, i)`
+    returns the state after feature i is chosen.
     """
 
     free: Bool[Array, "d"]
     state: Any
-    value: Callable[[Any], Float[Array, "d"]]
+    value: Callable[[Any, Float[Array, ""]], Float[Array, "d"]]
     add: Callable[[Any, Int[Array, ""]], Any]
 
 
@@ -49,10 +50,10 @@ def select(criterion, num_features: int, options, sizes, x, y, members, *traced)
     free, state, value, add = criterion(_Tables(x, y, members, *sizes), *options, *traced)
     wrong = jnp.where(squarable(x) | ~members.present[:, None], 0.0, 1.0).astype(x.dtype)
 
-    def step(carry, first):
+    def step(carry, number):
         free, state, i, alive = carry
-        state = lax.cond(first, lambda state: state, lambda state: add(state, i), state)
-        values = value(state)
+        state = lax.cond(number == 0, lambda state: state, lambda state: add(state, i), state)
+        values = value(state, number)
         pool = free & (values > -jnp.inf)
         i = first_best(pool, values)
         alive = alive & pool[i]
@@ -60,7 +61,7 @@ def select(criterion, num_features: int, options, sizes, x, y, members, *traced)
         return (free.at[i].set(False), state, i, alive), chosen
 
     start = free, state, jnp.int32(0), jnp.sum(wrong) == 0
-    _, (indices, objective) = lax.scan(step, start, np.arange(num_features) == 0)
+    _, (indices, objective) = lax.scan(step, start, np.arange(num_features, dtype=x.dtype))
     return Selection(indices, objective, jnp.int32(num_features))
 
 
@@ -120,8 +121,7 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
         def shared(i):
             return information(tables.with_feature(i))
 
-    def value(state):
-        total, number = state
+    def value(total, number):
         mean = total / jnp.maximum(number, 1)
         if scheme == "difference":
             return relevant - mean
@@ -130,41 +130,36 @@ def mrmr(tables: _Tables, scheme: str, relevance: str, redundancy: str) -> Crite
             mean = jnp.where(copy, jnp.inf, mean)
         return relevant / jnp.where(number == 0, 1, mean)
 
-    def add(state, i):
-        total, number = state
-        more = shared(i)
-        if scheme == "quotient":
-            more = jnp.maximum(more, FLOOR)
-        return total + more, number + 1
+    def add(total, i):
+        return total + (jnp.maximum(shared(i), FLOOR) if scheme == "quotient" else shared(i))
 
-    start = jnp.zeros_like(relevant), jnp.zeros((), x.dtype)
-    return Criterion(relevant > 0, start, value, add)
+    return Criterion(relevant > 0, jnp.zeros_like(relevant), value, add)
 
 
 def cfs(tables: _Tables) -> Criterion:
     to_class = _symmetrical_uncertainty(tables.with_class())
 
-    # The state holds Σ_S r_ff for every candidate. For the set S it holds Σ_S r_cf,
-    # Σ_{i < j ∈ S} r_ff and the number of features.
-    def value(state):
-        to_chosen, relevant, redundant, number = state
+    # The state holds Σ_S r_ff for every candidate. For the set S it holds Σ_S r_cf and
+    # Σ_{i < j ∈ S} r_ff.
+    def value(state, number):
+        to_chosen, relevant, redundant = state
         merit = (relevant + to_class) / jnp.sqrt(number + 1 + 2 * (redundant + to_chosen))
         so_far = relevant / jnp.sqrt(jnp.maximum(number, 1) + 2 * redundant)
         return jnp.where(merit > so_far + 4 * eps(merit.dtype), merit, -jnp.inf)
 
     def add(state, i):
-        to_chosen, relevant, redundant, number = state
+        to_chosen, relevant, redundant = state
         more = to_chosen + _symmetrical_uncertainty(tables.with_feature(i))
-        return more, relevant + to_class[i], redundant + to_chosen[i], number + 1
+        return more, relevant + to_class[i], redundant + to_chosen[i]
 
     zero = jnp.zeros((), to_class.dtype)
-    return Criterion(to_class > 0, (jnp.zeros_like(to_class), zero, zero, zero), value, add)
+    return Criterion(to_class > 0, (jnp.zeros_like(to_class), zero, zero), value, add)
 
 
 def fcbf(tables: _Tables, threshold: Float[Array, ""]) -> Criterion:
     to_class = _symmetrical_uncertainty(tables.with_class())
 
-    def value(predominant):
+    def value(predominant, number):
         return jnp.where(predominant, to_class, -jnp.inf)
 
     def add(predominant, i):
@@ -177,16 +172,14 @@ def fcbf(tables: _Tables, threshold: Float[Array, ""]) -> Criterion:
 def jmi(tables: _Tables) -> Criterion:
     relevant = _bins.mutual_information(tables.with_class())
 
-    def value(state):
-        total, number = state
+    def value(total, number):
         return jnp.where(number == 0, relevant, total)
 
-    def add(state, i):
-        total, number = state
+    def add(total, i):
         joint = tables.with_both(i).reshape(relevant.shape[0], -1, tables.num_classes)
-        return total + _bins.mutual_information(joint), number + 1
+        return total + _bins.mutual_information(joint)
 
-    return Criterion(relevant > 0, (jnp.zeros_like(relevant), jnp.int32(0)), value, add)
+    return Criterion(relevant > 0, jnp.zeros_like(relevant), value, add)
 
 
 def cmim(tables: _Tables) -> Criterion:
@@ -196,4 +189,4 @@ def cmim(tables: _Tables) -> Criterion:
         given = jnp.permute_dims(tables.with_both(i), (0, 1, 3, 2))
         return jnp.minimum(least, _bins.conditional_mutual_information(given))
 
-    return Criterion(relevant > 0, relevant, lambda least: least, add)
+    return Criterion(relevant > 0, relevant, lambda least, number: least, add)

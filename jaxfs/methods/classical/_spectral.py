@@ -4,7 +4,6 @@ All scores use the same graphs: a dense affinity matrix of heat-kernel or adapti
 """
 
 import functools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +74,7 @@ def laplacian_score(
     [1.0, 0.77]
     """
     x, present, graph, k = _arguments(x, graph, num_neighbors, mask, 3)
-    return _spec_score(x, present, "phi2", 1, graph, k)
+    return _spec_score(x, present, "phi2", 1, None, graph, k)
 
 
 def spec_score(
@@ -132,10 +131,9 @@ def spec_score(
     if (num_eigenvectors is None) == (ranking == "phi3"):
         expected = 'given exactly if ranking="phi3"'
         raise _checks.fail("num_eigenvectors", expected, num_eigenvectors)
-    if num_eigenvectors is None:
-        return _spec_score(x, present, ranking, power, graph, k)
-    number = _checks.integer(num_eigenvectors, "num_eigenvectors", low=2, high=x.shape[0]) - 1
-    return _spec_leading(lax.stop_gradient(x), present, number, power, graph, k)
+    if num_eigenvectors is not None:
+        _checks.integer(num_eigenvectors, "num_eigenvectors", low=2, high=x.shape[0])
+    return _spec_score(x, present, ranking, power, num_eigenvectors, graph, k)
 
 
 def mcfs_score(
@@ -222,62 +220,39 @@ def _affinity(
     return jnp.where(jnp.sum(present) >= min_samples(graph, k), w, jnp.nan)
 
 
-class _OnGraph(NamedTuple):
-    """Features, and the graph of the samples; values of absent samples are 0."""
-
-    w: Float[Array, "n n"]
-    degree: Float[Array, "n 1"]
-    away: Float[Array, "n p"]  # f̃: the feature minus its mean weighted by the degrees
-    mean: Float[Array, "p"]
-    spread: Float[Array, "p"]  # f̃ᵀΔf̃
-    constant: Bool[Array, "p"]
-    known: Bool[Array, ""]
-
-    def scores(self, score: Float[Array, "p"]) -> Float[Array, "p"]:
-        """Scores with 0 for constant features, or NaN for all if the graph is not finite."""
-        return jnp.where(self.known, jnp.where(self.constant, 0, score), jnp.nan)
-
-
-def _on_graph(x, present, graph: str, k: int) -> _OnGraph:
+@functools.partial(jax.jit, static_argnames=("ranking", "power", "num_eigenvectors", "graph", "k"))
+def _spec_score(x, present, ranking: str, power: int, num_eigenvectors: int | None, graph, k: int):
     x = jnp.where(present[:, None], x, jnp.zeros_like(x))
+    if num_eigenvectors is not None:
+        x = lax.stop_gradient(x)
     w = _affinity(x, present, graph, k)
     w = jnp.where(present[:, None] & present[None, :], w, jnp.zeros_like(w))
     degree = jnp.sum(w, axis=1)[:, None]
-    known = jnp.all(squarable(x)) & jnp.all(jnp.isfinite(degree))
-    away, mean = x, jnp.zeros_like(x[0])
+    away, mean = x, jnp.zeros_like(x[0])  # f̃, and the mean weighted by the degrees
     for _ in range(2):  # the second pass removes the rounding error of a large mean
         shift = jnp.sum(degree * away, axis=0) / jnp.sum(degree)
         away, mean = away - shift[None], mean + shift
-    spread = jnp.sum(degree * away**2, axis=0)
-    constant = ~varied(x, present) | (spread == 0)
-    return _OnGraph(w, degree, away, mean, spread, constant, known)
-
-
-@functools.partial(jax.jit, static_argnames=("ranking", "power", "graph", "k"))
-def _spec_score(x, present, ranking: str, power: int, graph: str, k: int) -> Float[Array, "p"]:
-    g = _on_graph(x, present, graph, k)
-    norm = g.spread
-    if ranking == "phi1":
-        norm = norm + jnp.sum(g.degree) * g.mean**2
-    if power == 1:
-        energy = dirichlet_energies(g.away, g.w)
+    spread = jnp.sum(degree * away**2, axis=0)  # f̃ᵀΔf̃
+    norm = spread if ranking == "phi2" else spread + jnp.sum(degree) * mean**2
+    # 𝓛 Δ^½ removes constants, so Δ^½ f̃ can replace Δ^½ f.
+    u = safe_sqrt(degree) * away
+    if num_eigenvectors is not None:
+        eigenvalues, vectors = leading_eigenvectors(w, x, num_eigenvectors - 1, present)
+        share = (1 - (eigenvalues / 2) ** power)[:, None] * matmul(vectors.T, u) ** 2
+        score = safe_divide(jnp.sum(share, axis=0), norm)
     else:
-        # 𝓛 Δ^½ removes constants, so Δ^½ f̃ can replace Δ^½ f. The energy is u_aᵀ u_a or u_aᵀ 𝓛 u_a
-        # with u_a = 𝓛^a Δ^½ f̃, so half the powers are enough.
-        u, matrix = safe_sqrt(g.degree) * g.away, laplacian(g.w, "symmetric")
-        for _ in range(power // 2):
-            u = matmul(matrix, u)
-        energy = jnp.sum(u * (matmul(matrix, u) if power % 2 else u), axis=0)
-    return g.scores(1 - safe_divide(energy, norm) / 2**power)
-
-
-@functools.partial(jax.jit, static_argnames=("number", "power", "graph", "k"))
-def _spec_leading(x, present, number: int, power: int, graph: str, k: int) -> Float[Array, "p"]:
-    g = _on_graph(x, present, graph, k)
-    eigenvalues, vectors = leading_eigenvectors(g.w, x, number, present)
-    squares = matmul(vectors.T, safe_sqrt(g.degree) * g.away) ** 2
-    phi = jnp.sum((1 - (eigenvalues / 2) ** power)[:, None] * squares, axis=0)
-    return g.scores(safe_divide(phi, g.spread + jnp.sum(g.degree) * g.mean**2))
+        if power == 1:
+            energy = dirichlet_energies(away, w)
+        else:
+            # The energy is u_aᵀ u_a or u_aᵀ 𝓛 u_a with u_a = 𝓛^a Δ^½ f̃: half the powers are enough.
+            matrix = laplacian(w, "symmetric")
+            for _ in range(power // 2):
+                u = matmul(matrix, u)
+            energy = jnp.sum(u * (matmul(matrix, u) if power % 2 else u), axis=0)
+        score = 1 - safe_divide(energy, norm) / 2**power
+    known = jnp.all(squarable(x)) & jnp.all(jnp.isfinite(degree))
+    constant = ~varied(x, present) | (spread == 0)
+    return jnp.where(known, jnp.where(constant, 0, score), jnp.nan)
 
 
 @functools.partial(jax.jit, static_argnames=("number", "num_nonzero", "graph", "k"))

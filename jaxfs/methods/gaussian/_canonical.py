@@ -3,10 +3,9 @@
 import jax.numpy as jnp
 
 from jaxfs._types import ArrayLike, Scalar, Selection
-from jaxfs.methods.gaussian._groups import AllSamples
 from jaxfs.methods.gaussian._moments import class_sum, column
-from jaxfs.methods.gaussian._search import Search, greedy_selection
-from jaxfs.methods.gaussian._select import table_arguments
+from jaxfs.methods.gaussian._search import Search
+from jaxfs.methods.gaussian._select import select
 
 
 def cca_select(
@@ -60,11 +59,8 @@ def cca_select(
     3
     """
     # A shrinkage of 1 makes the check of the rank use the covariance of all classes together.
-    (*data, ridge, _, start), options = table_arguments(
-        x, y, num_features, num_classes, "mi", ridge, 1.0, initial, weights
-    )
-    classes = options["num_classes"]
-    return greedy_selection(*data, ridge, start, search=CorrelationSearch, num_classes=classes)
+    model = "mi", ridge, 1.0, initial
+    return select(CorrelationSearch, x, y, weights, num_features, num_classes, *model)
 
 
 class CorrelationSearch(Search):
@@ -74,10 +70,7 @@ class CorrelationSearch(Search):
     The search keeps s_cj in `extra`.
     """
 
-    def __init__(self, m, ridge, initial) -> None:
-        super().__init__(m, AllSamples(m.priors, m.deviations), ridge, initial)
-
-    def initial_terms(self):
+    def initial_terms(self, factor):
         return jnp.zeros((), self.m.total.dtype), self.m.deviations
 
     def terms(self, factor, extra):

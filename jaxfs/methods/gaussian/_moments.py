@@ -49,11 +49,6 @@ class ClassBlocks(NamedTuple):
         """The covariances of feature i with every feature in every class, in one pass."""
         return self._by_class(products(self.places.shares * column(self.blocks, i), self.blocks))
 
-    def covariances_among(self, indices: Int[Array, "k"]) -> Float[Array, "c k k"]:
-        x = jnp.take(self.blocks, indices, axis=-1)
-        per_block = jax.vmap(lambda share, x: matmul(x.T * share[None], x))(self.places.shares, x)
-        return self._by_class(per_block)
-
     def covariances(self) -> Float[Array, "c d d"]:
         """The covariances of all pairs of features, in one pass."""
 
@@ -171,11 +166,7 @@ def gaussian_moments(x: Float[Array, "n d"], places: ClassPlaces, axis: str | No
 
 
 def moments_of(data: Any, rounding: float, priors, means, variances) -> GaussianMoments:
-    """Return the `GaussianMoments` from class means, relative to any origin, and variances.
-
-    A class without samples gets variances of 1, so that it has no effect.
-    """
-    variances = jnp.where((priors > 0)[:, None], variances, 1)
+    """Return the `GaussianMoments` from class means, relative to any origin, and variances."""
     deviations = means - class_sum(priors, means)[None]
     total = class_sum(priors, variances + jnp.square(deviations))
     return GaussianMoments(data, rounding, priors, deviations, variances, total)

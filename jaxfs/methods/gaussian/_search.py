@@ -1,12 +1,17 @@
-"""Greedy forward selection (Table 2) by GC and GKL; `_select.py` states the criteria.
+"""Greedy forward selection (Table 2) by any criterion that is a sum over the chosen features.
 
 An incremental Cholesky factor per group gives the conditional variances σ²_{j|S} of section 3.4.1
-in O(|S|) per candidate. The paper updates inverses instead (eqs. 13 to 16).
+in O(|S|) per candidate. The paper updates inverses instead (eqs. 13 to 16). The covariances in
+every group of classes are mixtures of the covariances of the classes (eq. 9). One product with the
+data gives the covariances of a feature with all others in every class, and no d×d matrix is formed.
 """
 
 import functools
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,18 +19,36 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs._numerics import eps
-from jaxfs._types import Selection
-from jaxfs.methods.gaussian import _criteria, _groups
+from jaxfs._types import Record, Selection
+from jaxfs.linalg._lapack import cholesky
 from jaxfs.methods.gaussian._moments import (
+    ClassPlaces,
     GaussianMoments,
-    class_places,
+    class_sum,
     column,
     gaussian_moments,
     products,
     put,
 )
 
-# ---- The greedy search --------------------------------------------------------------------------
+#: The default ridge, in units of a feature's variance times its kurtosis; the default shrinkage.
+RIDGE, SHRINKAGE = 0.1, 0.3
+
+#: A function that multiplies deviations: each feature with itself, each feature with one given
+#: feature, or all pairs of features.
+Outer = Callable[[Float[Array, "c d"]], Float[Array, "c *s"]]
+
+
+class Options(Record):
+    """The checked options of a search."""
+
+    ridge: Any  # a number, or a number for each feature; `None` for the default
+    shrinkage: Any
+    initial: Any  # `(k,)`, the features to begin with; −1 marks a step without such a feature
+    num_classes: int = eqx.field(static=True)
+    objective: str = eqx.field(static=True)
+    fallback: str = eqx.field(static=True, default="wilks")
+    key: Any = None
 
 
 class Factor(NamedTuple):
@@ -83,20 +106,58 @@ class Ranking(NamedTuple):
 class Search:
     """Greedy forward selection by one criterion; each step consists of two functions.
 
-    `choose(step, state)` returns the chosen feature and a pending state. `absorb(pending, own)`
-    returns the next state. `own` `(c, d)` holds the covariances of the chosen feature with every
-    feature in each class; the caller may have to read these from a file.
+    `choose(step, state)` records the next feature i. `absorb(step, i, state, own)` updates the
+    factors. `own` `(c, d)` holds the covariances of feature i with every feature in each class; the
+    caller may have to read these from a file.
 
     A criterion is a sum of terms over the chosen features. A subclass defines `initial_terms` and
-    `terms`. It overrides `rank` and `update` if the defaults do not fit the criterion.
+    `terms`. It overrides `covariances`, `rank` and `update` if the defaults do not fit the
+    criterion. `value` computes the criterion of all features together, without a search.
     """
 
-    def __init__(self, m: GaussianMoments, groups: _groups.Groups, ridge, initial) -> None:
-        self.m, self.groups, self.initial = m, groups, initial
-        self.ridge = _criteria.ridge_of_each(m, ridge)
-        self.variances = _groups.group_variances(m, groups, self.ridge)
+    def __init__(self, m: GaussianMoments, options: Options) -> None:
+        self.m, self.options = m, options
+        ridge = options.ridge
+        if ridge is None:
+            ridge = default_ridge(m, m.data.fourth_powers(m.deviations, m.total))
+        self.ridge = jnp.where(jnp.isfinite(m.total), ridge, jnp.nan)
+        self.variances = self.covariances(m.variances, jnp.square) + self.ridge[None]
 
-    def initial_terms(self) -> tuple[Any, Any]:
+    # ---- The groups of classes ----
+
+    def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
+        """Return the groups' covariances, from the classes' covariances and `outer` of means.
+
+        There is one group of all samples by default.
+        """
+        return self.total(own, outer)[None]
+
+    def total(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "*s"]:
+        """Return the covariance over all samples."""
+        return class_sum(self.m.priors, own + outer(self.m.deviations))
+
+    def shrunk(self, own: Float[Array, "c *s"]) -> Float[Array, "c *s"]:
+        """Return the covariance of each class, shrunk towards the pooled covariance.
+
+        A class without samples gets the pooled covariance, so that it has no effect.
+        """
+        p = self.m.priors.reshape(-1, *[1] * (own.ndim - 1))
+        pooled = class_sum(self.m.priors, own)[None]
+        return own + jnp.where(p > 0, self.options.shrinkage, 1) * (pooled - own)
+
+    def matrices(self) -> Float[Array, "g d d"]:
+        """Return the covariance matrices of the groups, plus the ridge."""
+        own = self.m.data.covariances()
+        cov = self.covariances(own, lambda a: a[:, :, None] * a[:, None, :])
+        return cov + jnp.diag(self.ridge)[None]
+
+    # ---- The criterion ----
+
+    def value(self) -> Float[Array, ""]:
+        """Return the criterion of all features together."""
+        raise NotImplementedError
+
+    def initial_terms(self, factor: Factor) -> tuple[Any, Any]:
         """Return `totals` and `extra` of the state for the empty set of features."""
         raise NotImplementedError
 
@@ -107,8 +168,8 @@ class Search:
     def rank(self, step, state: State, terms: Any) -> Ranking:
         """Return the ranking of the candidates by their terms."""
         priority = self.priorities(state, terms)
-        top, _, largest = _tops(priority, priority, terms)
-        best = (priority == top) & _as_large(terms, largest)
+        top, _, largest = tops(priority, priority, terms)
+        best = (priority == top) & as_large(terms, largest)
         return Ranking(state.totals + terms, best, top, state.saturated_at)
 
     def priorities(self, state: State, value: Float[Array, "d"]) -> Float[Array, "d"]:
@@ -126,19 +187,17 @@ class Search:
         """Return `extra` after feature i is added; `factor` is from before, `after` from after."""
         return extra
 
+    # ---- The loop ----
+
     def start(self) -> State:
-        k, dtype = self.initial.shape[0], self.variances.dtype
-        objective = jnp.zeros(k, dtype)
+        (k,), (g, d), dtype = self.options.initial.shape, self.variances.shape, self.variances.dtype
         priority = jnp.where(self.m.total != 0, CANDIDATE, CONSTANT).astype(dtype)
-        factor = Factor(self.empty_rows(), jnp.zeros_like(self.variances), self.variances)
-        picks = self.initial, objective, jnp.int32(k), priority, jnp.asarray(True)
-        return State(*picks, factor, *self.initial_terms())
+        rows, newest = jnp.zeros((g, k, d), dtype), jnp.zeros_like(self.variances)
+        factor = Factor(rows, newest, self.variances)
+        picks = jnp.asarray(self.options.initial), jnp.zeros(k, dtype), jnp.int32(k)
+        return State(*picks, priority, jnp.asarray(True), factor, *self.initial_terms(factor))
 
-    def empty_rows(self) -> Float[Array, "g k d"]:
-        g, d = self.variances.shape
-        return jnp.zeros((g, self.initial.shape[0], d), self.variances.dtype)
-
-    def choose(self, step, state: State) -> tuple[Int[Array, ""], Any]:
+    def choose(self, step, state: State) -> tuple[Int[Array, ""], State]:
         """Return the feature of one step, and the state with this feature recorded.
 
         The feature is the given initial feature, or the best candidate. Copies are candidates only
@@ -160,14 +219,18 @@ class Search:
             alive=found,
             totals=jax.tree.map(lambda total, term: total + column(term, i), state.totals, terms),
         )
-        return i, (step, i, state)
+        return i, state
 
-    def absorb(self, pending: Any, own: Float[Array, "c d"]) -> State:
-        step, i, state = pending
-        copy = self._is_copy(_groups.total_row(self.m, i, own), i)
+    def absorb(self, step, i, state: State, own: Float[Array, "c d"]) -> State:
+        """Return the state with feature i added to the factors."""
+
+        def with_feature(a):
+            return column(a, i)[:, None] * a
+
+        copy = self._is_copy(self.total(own, with_feature), i)
         priority = jnp.where(copy, jnp.minimum(state.priority, COPY), state.priority)
         priority = jnp.where(jnp.arange(priority.shape[0], dtype=i.dtype) == i, CHOSEN, priority)
-        cov = _groups.group_rows(self.groups, i, own)
+        cov = self.covariances(own, with_feature)
         factor = state.factor
         factor = factor._replace(rows=written(factor.rows, factor.newest, step))
         after = factor.extended(i, cov, self.ridge)
@@ -178,10 +241,12 @@ class Search:
         """Run all steps in one loop, and return the selection."""
 
         def body(step, state):
-            i, pending = self.choose(step.astype(jnp.int32), state)
-            return self.absorb(pending, self.m.data.covariances_with(i))
+            step = step.astype(jnp.int32)
+            i, state = self.choose(step, state)
+            return self.absorb(step, i, state, self.m.data.covariances_with(i))
 
-        return selection(lax.fori_loop(0, self.initial.shape[0], body, self.start()))
+        state = lax.fori_loop(0, self.options.initial.shape[0], body, self.start())
+        return Selection(*state[:3])
 
     def _is_copy(self, row: Float[Array, "d"], i) -> Bool[Array, "d"]:
         """A mask of the features that are, to rounding, an affine function of feature i.
@@ -195,25 +260,52 @@ class Search:
         return squared >= 1 - (8 + self.m.rounding) * eps(row.dtype)
 
 
-def selection(state: State) -> Selection:
-    return Selection(*state[:3])
+@functools.partial(jax.jit, static_argnums=0)
+def greedy_selection(search: type[Search], x, places: ClassPlaces, options: Options) -> Selection:
+    return search(gaussian_moments(x, places), options).run()
 
 
-def greedy_selection(x, y, weights, *arguments, search, num_classes, **options) -> Selection:
-    """Return the selection by `search`, a subclass of `Search`.
+@functools.partial(jax.jit, static_argnums=0)
+def objective_of(search: type[Search], x, places: ClassPlaces, indices, options: Options):
+    """Return the criterion of the features `indices` together; NaN if one is out of range."""
+    inside = (indices >= 0) & (indices < x.shape[1])
+    x = jnp.take(x, indices, axis=1, mode="clip")
+    value = search(gaussian_moments(x, places), options).value()
+    return jnp.where(jnp.all(inside), value, jnp.nan)
 
-    The constructor of `search` receives the `arguments` and `options`.
+
+# ---- Shared by the criteria ---------------------------------------------------------------------
+
+
+def default_ridge(m: GaussianMoments, fourth: Float[Array, "c d"]) -> Float[Array, "d"]:
+    """The default ridge of each feature.
+
+    `fourth` holds the class means of the fourth powers of the features, in units of the standard
+    deviation. A feature that is nearly always constant has variance 0 in many classes, and
+    therefore seems very informative under Gaussian models. Such a feature has a large kurtosis,
+    which has no units, and so gets a large ridge.
     """
-    places = class_places(y, weights, num_classes, x.dtype)
-    return _selection_of(x, places, arguments, search, tuple(options.items()))
+    ridge = RIDGE * m.total * class_sum(m.priors, fourth)
+    return jnp.where(m.total != 0, ridge, 1)  # never chosen; 1 avoids a division by 0
 
 
-@functools.partial(jax.jit, static_argnums=(3, 4))
-def _selection_of(x, places, arguments, search, options) -> Selection:
-    return search(gaussian_moments(x, places), *arguments, **dict(options)).run()
+def surprise(p: Float[Array, "c"]) -> Float[Array, "c"]:
+    """Return −log p, or 0 for an empty class."""
+    return jnp.log(1 / jnp.where(p > 0, p, 1))
 
 
-def _tops(priority: Float[Array, "d"], other: Float[Array, "d"], *keys: Float[Array, "d"]):
+def class_entropy(logdet: Float[Array, "c d"], p: Float[Array, "c"], size: int):
+    """Return Σ_y p_y H(f_y), which is H̃ − Ĩ; `size` is the number of features."""
+    constant = jnp.asarray(size, logdet.dtype) * (0.5 * math.log(2 * math.pi * math.e))
+    return 0.5 * class_sum(p, logdet) + constant
+
+
+def log_determinants(cov: Float[Array, "g k k"]) -> Float[Array, "g 1"]:
+    diagonal = jnp.diagonal(cholesky(cov), axis1=1, axis2=2)
+    return 2 * jnp.sum(jnp.log(diagonal), axis=1, keepdims=True)
+
+
+def tops(priority: Float[Array, "d"], other: Float[Array, "d"], *keys: Float[Array, "d"]):
     """Return the largest priority, the largest `other`, and the largest keys of that priority.
 
     One loop computes all maxima, because every loop takes time to compile.
@@ -232,134 +324,6 @@ def _tops(priority: Float[Array, "d"], other: Float[Array, "d"], *keys: Float[Ar
     return lax.reduce(operands, (none,) * len(operands), larger, (0,))
 
 
-def _as_large(key: Float[Array, "d"], largest: Float[Array, ""]) -> Bool[Array, "d"]:
+def as_large(key: Float[Array, "d"], largest: Float[Array, ""]) -> Bool[Array, "d"]:
     """Whether a key equals the largest key up to rounding; true for all keys if that is −∞."""
     return key >= largest - 4 * eps(key.dtype) * (1 + jnp.abs(largest))
-
-
-# ---- The Gaussian compromise (sections 3.2.1 and 3.4) -------------------------------------------
-
-
-class CompromiseSearch(Search):
-    """Search by GC: the terms are log σ²_{j|S} − log σ²_{j|y,S} (eq. 12) and the class entropy."""
-
-    def __init__(self, m, ridge, shrinkage, initial, key, *, objective, fallback) -> None:
-        groups = _groups.CompromiseGroups(m.priors, m.deviations, shrinkage)
-        super().__init__(m, groups, ridge, initial)
-        self.key, self.objective, self.fallback = key, objective, fallback
-
-    def initial_terms(self):
-        p = self.m.priors
-        return (jnp.zeros(p.shape[0] + 1, p.dtype), jnp.zeros((), p.dtype)), ()
-
-    def terms(self, factor, extra):
-        """Return log ratios of variances, and the terms of Σ_y p_y H(f_y), which only GC.E needs.
-
-        The rows of the log ratios are the classes, then the pooled Gaussian.
-        """
-        r = factor.residual
-        if self.objective == "mi":
-            ratio = jnp.log(r[-1:] / r[:-1])  # units cancel in the quotient without rounding errors
-            return ratio, jnp.zeros_like(ratio[0])
-        logs = jnp.log(r)
-        return logs[-1:] - logs[:-1], _criteria.class_entropy(logs[:-2], self.m.priors, 1)
-
-    def rank(self, step, state, terms):
-        """Rank the candidates by eq. 10, or by the fallback after saturation.
-
-        The criterion is saturated once every candidate puts every class at its bound.
-        """
-        ratio = state.totals[0][:, None] + terms[0]  # log|Σ*| − log|Σ|
-        value, clipped = _criteria.compromise(ratio[:-1], self.m.priors)
-        value, wilks = value + terms[1], ratio[-1]
-        priority = self.priorities(state, value + wilks)
-        fallback, tied = self._fallback_key(step, wilks), jnp.where(clipped, wilks, -jnp.inf)
-        unclipped = jnp.where(clipped, CHOSEN, priority)
-        top, any_unclipped, *largest = _tops(priority, unclipped, value, fallback, tied)
-        saturated = (any_unclipped < COPY) & (top >= COPY) | (state.saturated_at < step)
-        best = _as_large(value, largest[0])
-        if self.objective == "mi":  # clipped candidates tie
-            best = best & _as_large(tied, largest[2])
-        best = jnp.where(saturated, _as_large(fallback, largest[1]), best) & (priority == top)
-        at = jnp.where(saturated, jnp.minimum(state.saturated_at, step), state.saturated_at)
-        top = jnp.where(saturated, CHOSEN, top) if self.fallback == "stop" else top
-        return Ranking(value + state.totals[1], best, top, at)
-
-    def _fallback_key(self, step, wilks):
-        if self.fallback != "random":
-            return wilks
-        return jax.random.uniform(jax.random.fold_in(self.key, step), wilks.shape, wilks.dtype)
-
-
-# ---- The Kullback–Leibler bound (sections 3.2.2 and 3.5) ----------------------------------------
-
-
-class Cross(NamedTuple):
-    """For each group b, the covariance of its partner a, transformed by the Cholesky factor of b.
-
-    See sections 3.5.2 to 3.5.4. β_j are the regression coefficients of feature j on the chosen
-    features S under b, and E_j = X_j − β_jᵀ X_S is the residual.
-    """
-
-    rows: Float[Array, "g k d"]  # L_b⁻¹ Σ_a[S, j]
-    newest: Float[Array, "g d"]  # the row of the last step, as in `Factor`
-    core: Float[Array, "g k k"]  # L_b⁻¹ Σ_a[S, S] L_b⁻ᵀ
-    spread: Float[Array, "g d"]  # the variance of E_j under a
-    shift: Float[Array, "g d"]  # the difference of the means of E_j under a and b
-
-
-class DivergenceSearch(Search):
-    """Search by GKL: the term of a feature is the increase of the bound of section 3.2.2."""
-
-    def __init__(self, m, ridge, shrinkage, initial, *, objective) -> None:
-        super().__init__(m, _groups.one_against_rest(m, shrinkage), ridge, initial)
-        self.objective = objective
-
-    def initial_terms(self):
-        rows, means = self.empty_rows(), self.groups.means
-        g, k, _ = rows.shape
-        cross = Cross(
-            rows=rows,
-            newest=jnp.zeros_like(self.variances),
-            core=jnp.zeros((g, k, k), rows.dtype),
-            spread=_criteria.swap(self.variances),
-            shift=means - _criteria.swap(means),
-        )
-        return _criteria.prior_constant(self.groups.priors), cross
-
-    def terms(self, factor, extra):
-        r, p = factor.residual, self.groups.priors
-        moments = extra.spread / r, extra.shift**2 / r, p, 1
-        if self.objective == "mi":  # a quotient, as in GC
-            return _criteria.divergence(jnp.log(r / _criteria.swap(r)), *moments)
-        logs = jnp.log(r)
-        divergence = _criteria.divergence(logs - _criteria.swap(logs), *moments)
-        return divergence + _criteria.pair_entropy(logs, p, 1)
-
-    def update(self, extra, factor, after, step, i, cov):
-        """Return the `Cross` after feature i is added.
-
-        E_j becomes E_j − γ_j E_i with γ = row/√r_i, where `row` is the new row of the factor. With
-        u = l_b(i), Cov_a(E_i, E_j) = Σ_a[i, j] − u·cross_j − (cross_i − core u)·l_b(j). This
-        formula needs earlier rows only.
-        """
-        c = extra._replace(rows=written(extra.rows, extra.newest, step))
-        r = column(factor.residual, i)
-        root = jnp.sqrt(r)[:, None]
-        u = column(factor.rows, i)
-        core_u = jnp.einsum("gkm,gm->gk", c.core, u, precision=lax.Precision.HIGHEST)
-        bend = column(c.rows, i) - core_u
-        through = _criteria.swap(cov) - products(u, c.rows)
-        joint = through - products(bend, factor.rows)
-        spread, shift = column(c.spread, i), column(c.shift, i)
-        gamma, edge = after.newest / root, bend / root
-        core = put(c.core, edge, step, axis=1)
-        core = put(core, put(edge, spread / r, step, axis=1), step, axis=2)
-        squares = c.spread - 2 * gamma * joint + gamma**2 * spread[:, None]
-        return Cross(
-            rows=c.rows,
-            newest=through / root,
-            core=core,
-            spread=jnp.maximum(squares, self.ridge[None]),
-            shift=c.shift - gamma * shift[:, None],
-        )

@@ -33,7 +33,9 @@ from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
 from jaxfs._types import ArrayLike, Scalar, Selection
-from jaxfs.methods.gaussian import _criteria, _moments, _search
+from jaxfs.methods.gaussian import _moments, _search
+from jaxfs.methods.gaussian._compromise import CompromiseSearch
+from jaxfs.methods.gaussian._divergence import DivergenceSearch
 
 OBJECTIVES = ("mi", "entropy")
 FALLBACKS = ("wilks", "random", "stop")
@@ -106,12 +108,8 @@ def gc_select(
     >>> gc_select(x.at[:, 4].set(x[:, 3]), y, 2, num_classes=2).indices[0].item()
     3
     """
-    check_fallback(fallback, key)
-    arguments, options = table_arguments(
-        x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
-    )
-    search = _search.CompromiseSearch
-    return _search.greedy_selection(*arguments, key, search=search, fallback=fallback, **options)
+    model = objective, ridge, shrinkage, initial, fallback, key
+    return select(CompromiseSearch, x, y, weights, num_features, num_classes, *model)
 
 
 def gkl_select(
@@ -137,10 +135,8 @@ def gkl_select(
 
     **Cost** as `gc_select`, with four arrays `(k, C, d)` instead of one.
     """
-    arguments, options = table_arguments(
-        x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights
-    )
-    return _search.greedy_selection(*arguments, search=_search.DivergenceSearch, **options)
+    model = objective, ridge, shrinkage, initial
+    return select(DivergenceSearch, x, y, weights, num_features, num_classes, *model)
 
 
 def gc_objective(
@@ -163,8 +159,8 @@ def gc_objective(
     **Derivatives** in `x`, `ridge`, `shrinkage` and positive `weights`; a subgradient where f* and
     a class tie.
     """
-    model = num_classes, objective, ridge, shrinkage
-    return _objective(_criteria.compromise_of, x, y, weights, indices, *model)
+    model = objective, ridge, shrinkage
+    return _objective(CompromiseSearch, x, y, weights, indices, num_classes, *model)
 
 
 def gkl_objective(
@@ -179,85 +175,91 @@ def gkl_objective(
     weights: ArrayLike | None = None,
 ) -> Float[Array, ""]:
     """The Kullback–Leibler bound (section 3.2.2) of a given set of features; see `gc_objective`."""
-    model = num_classes, objective, ridge, shrinkage
-    return _objective(_criteria.divergence_of, x, y, weights, indices, *model)
+    model = objective, ridge, shrinkage
+    return _objective(DivergenceSearch, x, y, weights, indices, num_classes, *model)
 
 
-def _objective(function, x, y, weights, indices, num_classes, objective, ridge, shrinkage):
+def select(search: type[_search.Search], *arguments) -> Selection:
+    """Check the arguments that all selectors share, and return the selection by `search`."""
+    x, y, w, options = table_arguments(*arguments)
+    places = _moments.class_places(y, w, options.num_classes, x.dtype)
+    return _search.greedy_selection(search, x, places, options)
+
+
+def _objective(search, x, y, weights, indices, num_classes, *model):
     """Check the arguments of a criterion, and return its value."""
     x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
-    model, options = _model_arguments(x.dtype, num_classes, objective, ridge, shrinkage)
     indices = _indices(indices, "indices", x.shape[1], most=x.shape[1])
-    return function(x, y, w, indices, *model, **options)
+    k = indices.shape[0]
+    options = search_options(k, x.dtype, k, num_classes, *model)
+    places = _moments.class_places(y, w, num_classes, x.dtype)
+    return _search.objective_of(search, x, places, indices, options)
 
 
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def table_arguments(x, y, num_features, num_classes, objective, ridge, shrinkage, initial, weights):
-    """Return the checked arguments of `greedy_selection` (data, model, start) and the options."""
+def table_arguments(x, y, weights, num_features, num_classes, *model):
+    """Return the checked samples, labels, weights and options of a search."""
     x, y, w, num_classes = _checks.labelled_samples(x, y, num_classes, weights)
-    (ridge, shrinkage, start), options = search_arguments(
-        x.shape[1], x.dtype, num_features, num_classes, objective, ridge, shrinkage, initial
-    )
-    if not any(map(_checks.is_traced, (x, y, w, ridge, shrinkage))):
+    options = search_options(x.shape[1], x.dtype, num_features, num_classes, *model)
+    if not any(map(_checks.is_traced, (x, y, w, options.ridge, options.shrinkage))):
         present = np.asarray(w) > 0
-        varying = _moments.count_varying(x, present, start.shape[0])
+        varying = _moments.count_varying(x, present, options.initial.shape[0])
         counts = np.bincount(np.asarray(y)[present], minlength=num_classes)
-        check_rank(varying, counts, start.shape[0], ridge, shrinkage)
-    return (x, y, w, ridge, shrinkage, start), options
+        check_rank(varying, counts, options)
+    return x, y, w, options
 
 
-def search_arguments(
-    d: int, dtype, num_features, num_classes, objective, ridge, shrinkage, initial
-):
-    """Return the ridge, the shrinkage and the initial features as arrays, and the options.
-
-    −1 marks a step without an initial feature.
-    """
-    model, options = _model_arguments(dtype, num_classes, objective, ridge, shrinkage)
-    k = _checks.integer(num_features, "num_features", low=1, high=d)
-    start: Any = np.full(k, -1, np.int32)
-    if initial is not None:
-        given = _indices(initial, "initial", d, most=k)
-        start = jnp.asarray(start).at[: given.shape[0]].set(given)
-    return (*model, start), options
-
-
-def check_fallback(fallback: str, key) -> None:
+def search_options(
+    d: int,
+    dtype,
+    num_features,
+    num_classes,
+    objective,
+    ridge,
+    shrinkage,
+    initial=None,
+    fallback="wilks",
+    key=None,
+) -> _search.Options:
+    """Return the checked options of a search among `d` features."""
+    _checks.option(objective, "objective", OBJECTIVES)
     _checks.option(fallback, "fallback", FALLBACKS)
     if (key is None) == (fallback == "random"):
         raise _checks.fail("key", 'given exactly if fallback="random"', key)
     if key is not None:
         _checks.key(key)
+    if ridge is not None:
+        ridge = _in_range(ridge, "ridge", dtype, math.inf)
+    if shrinkage is None:
+        shrinkage = _search.SHRINKAGE if ridge is None else 0.0
+    shrinkage = _in_range(shrinkage, "shrinkage", dtype, 1)
+    num_classes = _checks.integer(num_classes, "num_classes", low=2)
+    k = _checks.integer(num_features, "num_features", low=1, high=d)
+    start: Any = np.full(k, -1, np.int32)
+    if initial is not None:
+        given = _indices(initial, "initial", d, most=k)
+        start = jnp.asarray(start).at[: given.shape[0]].set(given)
+    return _search.Options(ridge, shrinkage, start, num_classes, objective, fallback, key)
 
 
-def check_rank(varying: int, counts: np.ndarray, k: int, ridge, shrinkage) -> None:
-    """Raise an error if k exceeds the number of varying features, or the rank of a covariance.
+def check_rank(varying: int, counts: np.ndarray, options: _search.Options) -> None:
+    """Raise an error if too many features are asked for.
 
-    `counts` holds the number of samples of each class, which limits the rank if the ridge is 0.
+    Their number must not exceed the number of varying features, or the rank of a covariance if the
+    ridge is 0. `counts` holds the number of samples of each class, which limits the rank.
     """
+    k, ridge = options.initial.shape[0], options.ridge
     if k > varying:
         raise _checks.fail("num_features", f"at most {varying}, the features that vary", k)
     if ridge is None or ridge > 0:
         return
-    have = int(counts.sum()) - len(counts) if shrinkage > 0 else int(counts.min()) - 1
+    pooled = options.shrinkage > 0
+    have = int(counts.sum()) - len(counts) if pooled else int(counts.min()) - 1
     if have < k:
         expected = f"positive to select {k} features, more than the rank {have} of a covariance"
         raise _checks.fail("ridge", expected, f"{float(ridge)}")
-
-
-def _model_arguments(dtype, num_classes, objective, ridge, shrinkage):
-    """Return the ridge and the shrinkage as arrays, and the static options."""
-    _checks.option(objective, "objective", OBJECTIVES)
-    if ridge is not None:
-        ridge = _in_range(ridge, "ridge", dtype, math.inf)
-    if shrinkage is None:
-        shrinkage = _criteria.SHRINKAGE if ridge is None else 0.0
-    shrinkage = _in_range(shrinkage, "shrinkage", dtype, 1)
-    num_classes = _checks.integer(num_classes, "num_classes", low=2)
-    options: dict[str, Any] = {"num_classes": num_classes, "objective": objective}
-    return (ridge, shrinkage), options
 
 
 def _in_range(value, name: str, dtype, high: float):
