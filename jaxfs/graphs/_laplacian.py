@@ -26,8 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs import _checks
 from jaxfs._numerics import eps, matmul, safe_divide, safe_sqrt, unit_columns
 from jaxfs._types import ArrayLike
-from jaxfs.kernels._distances import within
-from jaxfs.kernels._self_tuning import affinity_rows, self_tuning
+from jaxfs.kernels._distances import affinity_product, self_tuning, within
 from jaxfs.linalg import _lapack, leading_eigenpairs
 
 _KINDS = ("unnormalized", "symmetric", "random_walk")
@@ -165,15 +164,15 @@ def iterated_eigenvectors(
 
     u is the trivial eigenvector; all other eigenvalues of this operator are ≥ 1.
     """
-    affinity = affinity_rows(x, num_neighbors, present)
-    degrees = affinity.times(present[:, None].astype(x.dtype))
+    affinity_times = affinity_product(x, num_neighbors, present)
+    degrees = affinity_times(present[:, None].astype(x.dtype))
     root = safe_sqrt(degrees)
     trivial = root / jnp.linalg.norm(root)
     inverse = jnp.where(present[:, None], 1 / jnp.where(root > 0, root, 1.0), 0.0)
 
     def times(v):
         v = jnp.where(present[:, None], v, 0.0)
-        out = 2 * v + inverse * affinity.times(inverse * v)
+        out = 2 * v + inverse * affinity_times(inverse * v)
         return out - 3 * trivial * jnp.sum(trivial * v, axis=0, keepdims=True)
 
     found = leading_eigenpairs(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from jaxfs import _checks, _numerics
 from jaxfs._numerics import matmul, safe_divide, smallest
 from jaxfs._types import ArrayLike
-from jaxfs.kernels._distances import distances_from, mean_point, points_about, squarable
+from jaxfs.kernels._distances import distances_from, points_about, squarable
 
 _SYMMETRIZE = ("none", "mean", "max", "min")
 
@@ -72,7 +72,7 @@ def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) 
     # A sum of floats, which XLA compiles faster than `all`.
     known = jnp.sum((present[:, None] & ~squarable(x)).astype(x.dtype)) == 0
     w = jnp.ones((p,), x.dtype)
-    points = lax.stop_gradient(points_about(x, w, mean_point(x, w, present), present))
+    points = lax.stop_gradient(points_about(x, w, present=present))
     x = jnp.where(present[:, None] & known, x, jnp.zeros_like(x))
 
     @jax.checkpoint  # so that the backward pass does not store the differences of all blocks
