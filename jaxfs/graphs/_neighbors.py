@@ -9,7 +9,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks, _numerics
-from jaxfs._numerics import matmul, safe_divide, smallest
+from jaxfs._numerics import map_chunks, matmul, safe_divide, smallest
 from jaxfs._types import ArrayLike
 from jaxfs.kernels._distances import distances_from, points_about, squarable
 
@@ -85,10 +85,8 @@ def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) 
         found = order >= 0
         return jnp.where(found, near[order], -1), jnp.where(found, d2[order], jnp.inf)
 
-    # The first rows are repeated to pad the last block; their second results are dropped.
-    rows = jnp.arange(n + -n % block_size) % n
-    indices, d2 = lax.map(neighbors, rows, batch_size=block_size)
-    return Neighbors(jnp.where(known, indices[:n], -1), jnp.where(known, d2[:n], jnp.nan))
+    indices, d2 = map_chunks(neighbors, jnp.arange(n), block_size)
+    return Neighbors(jnp.where(known, indices, -1), jnp.where(known, d2, jnp.nan))
 
 
 def adaptive_weights(squared_distances: ArrayLike) -> Float[Array, "*b k"]:
