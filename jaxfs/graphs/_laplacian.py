@@ -107,19 +107,12 @@ def leading_eigenvectors(
 
     **Cost** one `eigh` of size n.
     """
-    # In this matrix, the requested pairs have eigenvalue λ ≤ 2; the trivial pair and padding, 3.
-    pairs = present[:, None] & present[None, :]
-    affinity = jnp.where(pairs, affinity, 0)
-    loops = jnp.eye(present.size, dtype=bool)
-    others = jnp.where(loops, 0, affinity)  # summed separately: a large w_ii does not cancel
-    away, degree = jnp.sum(others, axis=1), jnp.sum(affinity, axis=1)
-    root = safe_sqrt(degree)
-    inverse = safe_divide(jnp.ones_like(root), root)
-    trivial = root * lax.rsqrt(jnp.sum(affinity))
-    diagonal = jnp.where(present, away * inverse * inverse, 3)
-    links = others * (inverse[:, None] * inverse[None])
-    matrix = jnp.where(loops, diagonal[:, None], -links) + 3 * (trivial[:, None] * trivial[None])
-    w, u = _lapack.eigh(matrix)
+    affinity = jnp.where(present[:, None] & present[None, :], affinity, 0)
+    degree = jnp.sum(affinity, axis=1)
+    trivial = safe_sqrt(degree) * lax.rsqrt(jnp.sum(degree))
+    # In this sum, the requested pairs have eigenvalue λ ≤ 2; the trivial pair and padding, 3.
+    others = trivial[:, None] * trivial[None] + jnp.diag((~present).astype(x.dtype))
+    w, u = _lapack.eigh(_laplacian(affinity, "symmetric") + 3 * others)
     u = u + 0.0 * w[None]  # NaN for an affinity that is not finite
     return _known(w[:number], settled(w, u, x, present, number), present)
 
