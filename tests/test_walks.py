@@ -22,7 +22,7 @@ PACKAGE = str(ROOT / "jaxfs") + "/"
 LIMITS = {
     "manifest_score": 10,
     "gc_select": 8,
-    "ssfs": 12,  # the penalty for redundancy is a file of its own, because it serves any score
+    "ssfs": 11,
     "fit_dirichlet_selector": 10,
     "ManiFeSt.fit": 15,
     "jaxfs select": 22,

@@ -15,7 +15,7 @@ from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import ScoringSelector, estimator
 from jaxfs.graphs._laplacian import LARGE
-from jaxfs.kernels._self_tuning import BLOCK
+from jaxfs.kernels._distances import BLOCK
 from jaxfs.methods.ssfs import Leading, Predictable, Stable, _steps
 from jaxfs.methods.ssfs._ssfs import SCORING, SELECTIONS, ssfs_plan
 from jaxfs.surrogates.models import ScoringModel

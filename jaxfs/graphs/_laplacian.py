@@ -26,8 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxfs import _checks
 from jaxfs._numerics import eps, matmul, safe_divide, safe_sqrt, unit_columns
 from jaxfs._types import ArrayLike
-from jaxfs.kernels._distances import within
-from jaxfs.kernels._self_tuning import affinity_rows, self_tuning
+from jaxfs.kernels._distances import affinity_product, self_tuning, within
 from jaxfs.linalg import _lapack, leading_eigenpairs
 
 _KINDS = ("unnormalized", "symmetric", "random_walk")
@@ -108,19 +107,12 @@ def leading_eigenvectors(
 
     **Cost** one `eigh` of size n.
     """
-    # In this matrix, the requested pairs have eigenvalue λ ≤ 2; the trivial pair and padding, 3.
-    pairs = present[:, None] & present[None, :]
-    affinity = jnp.where(pairs, affinity, 0)
-    loops = jnp.eye(present.size, dtype=bool)
-    others = jnp.where(loops, 0, affinity)  # summed separately: a large w_ii does not cancel
-    away, degree = jnp.sum(others, axis=1), jnp.sum(affinity, axis=1)
-    root = safe_sqrt(degree)
-    inverse = safe_divide(jnp.ones_like(root), root)
-    trivial = root * lax.rsqrt(jnp.sum(affinity))
-    diagonal = jnp.where(present, away * inverse * inverse, 3)
-    links = others * (inverse[:, None] * inverse[None])
-    matrix = jnp.where(loops, diagonal[:, None], -links) + 3 * (trivial[:, None] * trivial[None])
-    w, u = _lapack.eigh(matrix)
+    affinity = jnp.where(present[:, None] & present[None, :], affinity, 0)
+    degree = jnp.sum(affinity, axis=1)
+    trivial = safe_sqrt(degree) * lax.rsqrt(jnp.sum(degree))
+    # In this sum, the requested pairs have eigenvalue λ ≤ 2; the trivial pair and padding, 3.
+    others = trivial[:, None] * trivial[None] + jnp.diag((~present).astype(x.dtype))
+    w, u = _lapack.eigh(_laplacian(affinity, "symmetric") + 3 * others)
     u = u + 0.0 * w[None]  # NaN for an affinity that is not finite
     return _known(w[:number], settled(w, u, x, present, number), present)
 
@@ -165,15 +157,15 @@ def iterated_eigenvectors(
 
     u is the trivial eigenvector; all other eigenvalues of this operator are ≥ 1.
     """
-    affinity = affinity_rows(x, num_neighbors, present)
-    degrees = affinity.times(present[:, None].astype(x.dtype))
+    affinity_times = affinity_product(x, num_neighbors, present)
+    degrees = affinity_times(present[:, None].astype(x.dtype))
     root = safe_sqrt(degrees)
     trivial = root / jnp.linalg.norm(root)
     inverse = jnp.where(present[:, None], 1 / jnp.where(root > 0, root, 1.0), 0.0)
 
     def times(v):
         v = jnp.where(present[:, None], v, 0.0)
-        out = 2 * v + inverse * affinity.times(inverse * v)
+        out = 2 * v + inverse * affinity_times(inverse * v)
         return out - 3 * trivial * jnp.sum(trivial * v, axis=0, keepdims=True)
 
     found = leading_eigenpairs(

@@ -9,9 +9,9 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks, _numerics
-from jaxfs._numerics import matmul, safe_divide, smallest
+from jaxfs._numerics import map_chunks, matmul, safe_divide, smallest
 from jaxfs._types import ArrayLike
-from jaxfs.kernels._distances import distances_from, mean_point, points_about, squarable
+from jaxfs.kernels._distances import distances_from, points_about, squarable
 
 _SYMMETRIZE = ("none", "mean", "max", "min")
 
@@ -72,7 +72,7 @@ def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) 
     # A sum of floats, which XLA compiles faster than `all`.
     known = jnp.sum((present[:, None] & ~squarable(x)).astype(x.dtype)) == 0
     w = jnp.ones((p,), x.dtype)
-    points = lax.stop_gradient(points_about(x, w, mean_point(x, w, present), present))
+    points = lax.stop_gradient(points_about(x, w, present=present))
     x = jnp.where(present[:, None] & known, x, jnp.zeros_like(x))
 
     @jax.checkpoint  # so that the backward pass does not store the differences of all blocks
@@ -85,10 +85,8 @@ def _search(x: Array, present: Array, k: int, candidates: int, block_size: int) 
         found = order >= 0
         return jnp.where(found, near[order], -1), jnp.where(found, d2[order], jnp.inf)
 
-    # The first rows are repeated to pad the last block; their second results are dropped.
-    rows = jnp.arange(n + -n % block_size) % n
-    indices, d2 = lax.map(neighbors, rows, batch_size=block_size)
-    return Neighbors(jnp.where(known, indices[:n], -1), jnp.where(known, d2[:n], jnp.nan))
+    indices, d2 = map_chunks(neighbors, jnp.arange(n), block_size)
+    return Neighbors(jnp.where(known, indices, -1), jnp.where(known, d2, jnp.nan))
 
 
 def adaptive_weights(squared_distances: ArrayLike) -> Float[Array, "*b k"]:

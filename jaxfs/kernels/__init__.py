@@ -5,9 +5,13 @@ samples applied to the transpose. A weight of 0 removes a coordinate, and a mask
 (padding). Removed values, NaN included, do not change any bit of the other results.
 """
 
-from jaxfs.kernels._distances import distances, feature_squared_distances, squared_distances
+from jaxfs.kernels._distances import (
+    distances,
+    feature_squared_distances,
+    self_tuning_affinity,
+    squared_distances,
+)
 from jaxfs.kernels._rbf import bandwidth, feature_bandwidth, feature_kernel, rbf
-from jaxfs.kernels._self_tuning import self_tuning_affinity
 
 __all__ = [
     "bandwidth",

@@ -1,12 +1,13 @@
-"""Squared distances by one matrix product, with accurate small distances; Manhattan distances.
+"""Distances between points, and the Gaussian affinity with one scale per point.
 
-The formula D = ‖a‖² + ‖b‖² − 2 a·b loses digits by cancellation when a and b are close together and
-far from the origin. The points are therefore centred twice before they are multiplied, and
-distances at the level of rounding are set to 0.
+Squared distances come from one matrix product. The formula D = ‖a‖² + ‖b‖² − 2 a·b loses digits by
+cancellation when a and b are close together and far from the origin. The points are therefore
+centred twice before they are multiplied, and distances at the level of rounding are set to 0.
 """
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -15,9 +16,21 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, matmul, safe_divide, safe_sqrt, symmetrize
+from jaxfs._numerics import (
+    attained,
+    decay,
+    eps,
+    map_chunks,
+    matmul,
+    safe_divide,
+    safe_sqrt,
+    smallest,
+    symmetrize,
+)
 from jaxfs._types import ArrayLike
 
+#: Maximum number of entries in a block of rows of a self-tuning affinity.
+BLOCK = 2**23
 #: Number of coordinates added in one loop of `manhattan`. With 8 coordinates the sums are written
 #: to memory too often; with 32 the loop runs out of registers. Both were slower on CPU. A reduction
 #: over the axis of coordinates, instead of the explicit sum, took a hundred times as long.
@@ -137,10 +150,14 @@ def mean_point(
 def points_about(
     x: Float[Array, "n p"],
     w: Float[Array, "p"],
-    centre: Float[Array, "1 p"],
+    centre: Float[Array, "1 p"] | None = None,
     present: Bool[Array, "n"] | None = None,
 ) -> Points:
-    """`x` as `Points` with the given centre; points that are not present become the centre."""
+    """`x` as `Points` with the given centre, by default their `mean_point`.
+
+    Points that are not present become the centre.
+    """
+    centre = mean_point(x, w, present) if centre is None else centre
     x = _regular(x, w)
     if present is not None:
         x = jnp.where(present[:, None], x, jnp.broadcast_to(centre, x.shape))
@@ -198,7 +215,7 @@ def within(
     x: Float[Array, "n p"], w: Float[Array, "p"], present: Bool[Array, "n"] | None = None
 ) -> Float[Array, "n n"]:
     """Squared distances among the points of one set."""
-    a = points_about(x, w, mean_point(x, w, present), present)
+    a = points_about(x, w, present=present)
     gram = matmul(a.rest * w[None, :], jnp.matrix_transpose(a.rest))
     # Take the norms from the product itself: both then have equal rounding errors, which cancel.
     i = jnp.arange(gram.shape[0])
@@ -239,6 +256,92 @@ def _assemble(a: Points, b: Points, gram: Float[Array, "n m"], w: Array) -> Floa
     resolved = jnp.where(value <= outer(rounding(a), -rounding(b)), jnp.zeros_like(value), value)
     # D is smooth: where D is set to 0, keep the derivative of the formula.
     return value + lax.stop_gradient(resolved - value)
+
+
+# ---- Self-tuning affinity -----------------------------------------------------------------------
+
+
+def self_tuning_affinity(
+    squared_distances: ArrayLike, num_neighbors: int = 2, *, mask: ArrayLike | None = None
+) -> Float[Array, "n n"]:
+    """The Gaussian affinity with a scale σ_i for every sample: exp(−D_ij / σ_i σ_j).
+
+    **Arguments**
+
+    - `squared_distances`: D `(n, n)`, symmetric, nonnegative.
+    - `num_neighbors`: k; σ_i is the distance from sample i to its k-th neighbour. Sample i itself
+      is not counted as a neighbour, but its duplicates are. Static, in [1, n − 1].
+    - `mask`: `(n,)`, false or 0 for samples that are padding. They are neighbours of no sample
+      and have affinity 0.
+
+    **Returns** `(n, n)`, symmetric, 1 on the diagonal.
+
+    **Numerics** where duplicates make σ_i 0, σ_i is the smallest positive distance of the sample;
+    if all samples coincide, the affinity is 1. A NaN distance makes σ_i NaN. A traced mask that
+    leaves k or fewer samples also makes σ_i NaN; a concrete mask raises an error.
+
+    **Derivatives** through D and σ; at ties for the k-th neighbour, σ has their mean derivative.
+
+    **Reference** SSFS, appendix F.3 (k = 2); Zelnik-Manor and Perona, *Self-tuning spectral
+    clustering*, 2004.
+
+    >>> import jax.numpy as jnp
+    >>> d2 = jnp.array([[0.0, 1.0, 9.0], [1.0, 0.0, 4.0], [9.0, 4.0, 0.0]])
+    >>> self_tuning_affinity(d2, 1).round(3).tolist()
+    [[1.0, 0.368, 0.011], [0.368, 1.0, 0.135], [0.011, 0.135, 1.0]]
+    """
+    d2 = _checks.real(squared_distances, "squared_distances", ndim=2)
+    n = _checks.square(d2, "squared_distances").shape[0]
+    k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 1)
+    present = _checks.presence(mask, n)
+    if mask is not None and not _checks.is_traced(present) and int(jnp.sum(present)) <= k:
+        raise _checks.fail("mask", f"true for more than {k} samples", int(jnp.sum(present)))
+    return self_tuning(k, d2, present)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def self_tuning(k: int, d2: Float[Array, "n n"], present: Bool[Array, "n"]) -> Float[Array, "n n"]:
+    """`self_tuning_affinity` for arguments that are already checked."""
+    others = present[None, :] & ~jnp.eye(d2.shape[0], dtype=bool)
+    sigma = safe_sqrt(jax.vmap(functools.partial(_local_scale, k))(d2, others))
+    affinity = decay(d2, sigma[:, None] * sigma[None, :])
+    return jnp.where(present[:, None] & present[None, :], affinity, jnp.zeros_like(affinity))
+
+
+def _local_scale(k: int, d2: Float[Array, "n"], others: Bool[Array, "n"]) -> Float[Array, ""]:
+    """σ_i², from the squared distances of sample i and a mask of the other samples."""
+    row = jnp.where(others, lax.stop_gradient(d2), jnp.inf)
+    unknown = jnp.any(jnp.isnan(row))
+    kth = smallest(jnp.where(unknown, jnp.zeros_like(row), row), k)[0][-1]
+    positive = jnp.min(row, where=row > 0, initial=jnp.inf)
+    positive = jnp.where(jnp.isinf(positive), jnp.zeros_like(kth), positive)
+    kth = jnp.where(unknown | jnp.isinf(kth), jnp.nan, jnp.where(kth == 0, positive, kth))
+    return attained(d2, others, kth)
+
+
+def affinity_product(
+    x: Float[Array, "n p"], k: int, present: Bool[Array, "n"]
+) -> Callable[[Float[Array, "n b"]], Float[Array, "n b"]]:
+    """The product of the self-tuning affinity of `x` with b vectors, as a function of the vectors.
+
+    The matrix is never stored: each product computes all rows again, a few at a time.
+    """
+    points = points_about(x, jnp.ones(x.shape[1], x.dtype), present=present)
+    rows, size = jnp.arange(present.size), BLOCK // present.size
+
+    def scale(i):
+        return _local_scale(k, distances_from(i, points), present & (rows != i))
+
+    scales = safe_sqrt(map_chunks(scale, rows, size))
+
+    def times(v):
+        def row(i):
+            weights = decay(distances_from(i, points), scales[i] * scales)
+            return matmul(jnp.where(present & present[i], weights, 0.0)[None], v)[0]
+
+        return map_chunks(row, rows, size)
+
+    return times
 
 
 # ---- Manhattan distances ------------------------------------------------------------------------

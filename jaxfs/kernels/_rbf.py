@@ -1,6 +1,6 @@
 """Bandwidth rules and the Gaussian (RBF) kernel."""
 
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax
@@ -53,14 +53,14 @@ class Median(Record):
 
     factor: Scalar = 1.0
     sample: int | None = eqx.field(static=True, default=None)
+    q: ClassVar[float] = 50.0
 
     def __post_init__(self):
         _check_rule(self, scalar=False)
 
 
 def _check_rule(rule: Median | Percentile, *, scalar: bool) -> None:
-    if isinstance(rule, Percentile):
-        _checks.number(rule.q, "q", low=0, high=100, scalar=scalar)
+    _checks.number(rule.q, "q", low=0, high=100, scalar=scalar)
     _checks.number(rule.factor, "factor", low=0, open_low=True, scalar=scalar)
     if rule.sample is not None:
         _checks.integer(rule.sample, "sample", low=2)
@@ -170,8 +170,8 @@ def _sigma(d2: Float[Array, "d d"], rule: Bandwidth, present: Array | None) -> F
         chosen = sampled(d2.shape[0], rule.sample)
         d2 = d2[chosen[:, None], chosen[None, :]]
         present = None if present is None else present[chosen]
-    q = jnp.asarray(rule.q if isinstance(rule, Percentile) else 50.0, d2.dtype)
-    return _percentile(d2, q, _positive(jnp.asarray(rule.factor, d2.dtype)), present)
+    q, factor = (jnp.asarray(a, d2.dtype) for a in (rule.q, rule.factor))
+    return _percentile(d2, q, _positive(factor), present)
 
 
 def _positive(a: Float[Array, ""]) -> Float[Array, ""]:
