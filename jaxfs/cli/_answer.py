@@ -13,8 +13,9 @@ from sklearn.base import clone
 
 from jaxfs import evaluate
 from jaxfs._checks import listed
-from jaxfs.cli._request import Request, find_method, make_estimator, parameters, used_blocks
-from jaxfs.cli.tables._columns import Refusal, plural, quote
+from jaxfs.cli._options import Request
+from jaxfs.cli._request import find_method, find_rule, make_estimator, parameters, used_blocks
+from jaxfs.cli.tables._columns import Refusal, as_text, plural, quote
 from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import FDR, METHODS, AutoSelector, Method
 from jaxfs.estimators._arrays import kind_of_target
@@ -75,30 +76,28 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
         notes += _check_auto(classes, table.target is None)
     notes += [] if request.standardize else _note_units(table.values, method)
     start = time.perf_counter()
-    columns = {"groups": request.groups, "strata": request.strata}
-    blocks = {what: table.labels[name] for what, name in columns.items() if name is not None}
-    own = {name: values for name, values in blocks.items() if name in used_blocks(request)}
-    notes += fit_estimator(estimator, request, table.values, y, table.names, **own)
-    tested = _tested(estimator, request, table.values, y, blocks)
+    blocks = labels_of_fit(table, request)
+    notes += fit_estimator(estimator, request, table.values, y, table.names, **blocks)
+    tested = _tested(estimator, request, table, y)
     seconds = time.perf_counter() - start
     notes += getattr(estimator, "notes_", [])
     ranking, chosen = np.asarray(estimator.ranking_), np.flatnonzero(estimator.support_)
     order = chosen[np.argsort(ranking[chosen], stable=True)]
-    if isinstance(request.k, int) and len(order) < request.k:
-        notes.append(f"{method.name} selected {len(order)} features; -k asked for {request.k}")
+    if isinstance(asked := find_rule(request), int) and len(order) < asked:
+        notes.append(f"{method.name} selected {len(order)} features; -k asked for {asked}")
     constant = (table.values[:, chosen] == table.values[0, chosen]).all(axis=0)
     if constant.any():
         names = listed(quote(table.names[j]) for j in chosen[constant])
         notes.append(f"constant features were selected: {names}; --drop them")
-    stability, in_folds, parts = None, False, f"none of {num_resamples} resamples"
+    stability, parts = None, "no fold"
+    in_folds = isinstance(estimator, AutoSelector) and not num_resamples
     if num_resamples:
         inner = getattr(estimator, "estimator_", estimator)  # for the method auto, the winner
         again = clone(inner).set_params(n_features_to_select=len(order), verbose=False)
         stability = _stability(again, table, request, y, num_resamples)
-    elif isinstance(estimator, AutoSelector):
-        first = estimator.rankings_[estimator.best_]
-        stability, parts = _stability_of_folds(first, len(order), len(ranking)), "no fold"
-        in_folds = True
+        parts = f"none of {num_resamples} resamples"
+    elif in_folds:
+        stability = _stability_of_folds(estimator.rankings_[estimator.best_], order, ranking.size)
     if stability is not None:
         never = [quote(table.names[j]) for j in order if stability.frequencies[j] == 0]
         lost = f"selected from all rows, but in {parts}"
@@ -119,18 +118,25 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
     )
 
 
-def _tested(
-    estimator: Any, request: Request, values: np.ndarray, y: Any, blocks: dict[str, np.ndarray]
-) -> Significance | None:
+def labels_of_fit(
+    table: Table, request: Request, rows: Any = slice(None), used: Sequence[str] | None = None
+) -> dict[str, np.ndarray]:
+    """Return the groups and strata of some rows that the fit of a request uses."""
+    columns = {"groups": request.groups, "strata": request.strata}
+    found = {what: columns[what] for what in used or used_blocks(request)}
+    return {what: table.labels[name][rows] for what, name in found.items() if name is not None}
+
+
+def _tested(estimator: Any, request: Request, table: Table, y: Any) -> Significance | None:
     """Return the p-values of the fit, or those of the permutation test that a request asks for."""
     if hasattr(estimator, "qvalues_"):
         return Significance(estimator.pvalues_, estimator.qvalues_)
     if request.permutations is None:
         return None
-    if request.standardize:
-        values = standardize_columns(values)
+    values = standardize_columns(table.values) if request.standardize else table.values
+    rule = FDR(n_permutations=request.permutations, random_state=request.seed)
+    blocks = labels_of_fit(table, request, used=("groups", "strata"))
     try:
-        rule = FDR(n_permutations=request.permutations, random_state=request.seed)
         return estimator.significance(values, y, rule, **blocks)
     except ValueError as error:
         message = str(error).replace('n_features_to_select="fdr"', "--permutations")
@@ -160,7 +166,7 @@ def target_values(table: Table, targets: str, name: str) -> Labels:
         raise Refusal(f"{name} needs classes; {column} has {has} (methods for numbers: {others})")
     note = f"each of the {len(classes)} values of {column} is treated as a class, not as a number"
     notes = [note] if numeric and len(classes) > _CLASSES else []
-    named = dict(zip(map(class_name, classes), counts.tolist(), strict=True))
+    named = dict(zip(map(as_text, classes), counts.tolist(), strict=True))
     return codes.astype(np.int64), named, notes
 
 
@@ -178,11 +184,6 @@ def is_continuous(target: np.ndarray) -> bool:
     """Return whether a target cannot be class labels: it has fractions or mostly unique values."""
     fractions = target.dtype.kind == "f" and bool((target != np.round(target)).any())
     return fractions or 2 * len(np.unique(target)) > len(target)
-
-
-def class_name(value: Any) -> str:
-    """Return the name of a class: `1` for 1.0, text unchanged."""
-    return f"{value:.17g}" if isinstance(value, float) else str(value)
 
 
 def _note_units(values: np.ndarray, method: Method) -> list[str]:
@@ -241,25 +242,26 @@ def _stability(
     """Return the stability of a selection over random subsets of the rows, stratified by class."""
     groups = None if y is None or y.dtype.kind == "f" else y
     key, n = jax.random.key(request.seed), len(table.values)
-    masks = np.asarray(subsample_masks(key, number, n, fraction=_FRACTION, groups=groups))
-    if groups is not None:  # some methods need two rows of every class
-        masks = masks | (np.bincount(groups)[groups] <= 2)
     ranks, chosen = [], []
-    for rows in masks:
+    # Some methods need two rows of every class.
+    for rows in np.asarray(
+        subsample_masks(key, number, n, fraction=_FRACTION, groups=groups, least=2)
+    ):
         part = clone(estimator)
         fit_estimator(part, request, table.values[rows], None if y is None else y[rows])
-        ranks.append(np.asarray(part.ranking_, np.float64))
-        chosen.append(np.asarray(part.support_))
-    return _summary(np.array(ranks), np.array(chosen), estimator.n_features_to_select)
+        ranks.append(part.ranking_)
+        chosen.append(part.support_)
+    return _summary(np.array(ranks, np.float64), np.array(chosen), estimator.n_features_to_select)
 
 
-def _stability_of_folds(first: np.ndarray, k: int, d: int) -> Stability:
-    """Return the stability of k features, from the features `(folds, m)` ranked first in each fold.
+def _stability_of_folds(first: np.ndarray, order: np.ndarray, d: int) -> Stability:
+    """Return the stability of the selection from the features `(folds, m)` that each fold ranks.
 
     All other features have rank m + 1, as in the estimators of greedy methods.
     """
-    ranks = np.full((len(first), d), first.shape[1] + 1.0)
-    np.put_along_axis(ranks, first[:, ::-1], np.arange(first.shape[1], 0.0, -1)[None], axis=1)
+    k, m = len(order), first.shape[1]
+    ranks = np.full((len(first), d), m + 1.0)
+    np.put_along_axis(ranks, first[:, ::-1], np.arange(m, 0.0, -1)[None], axis=1)
     return _summary(ranks, selection_masks(first[:, :k], d), k)
 
 
@@ -270,12 +272,8 @@ def selection_masks(chosen: np.ndarray, d: int) -> np.ndarray:
     return masks
 
 
-def _summary(ranks: Any, chosen: np.ndarray, k: int) -> Stability:
-    order: Any = np.argsort(ranks, axis=1, stable=True)
-    return Stability(
-        np.mean(chosen, axis=0),
-        ranks.mean(axis=0),
-        ranks.std(axis=0, ddof=1),
-        *evaluate.selection_stability(chosen),
-        order[:, :k],
-    )
+def _summary(ranks: np.ndarray, chosen: np.ndarray, k: int) -> Stability:
+    found = evaluate.selection_stability(chosen)
+    first: Any = np.argsort(ranks, axis=1, stable=True)[:, :k]
+    spread: Any = ranks.std(axis=0, ddof=1)
+    return Stability(chosen.mean(axis=0), ranks.mean(axis=0), spread, *found, first)

@@ -9,21 +9,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from jaxfs.cli import _options
-from jaxfs.cli._options import EPILOG, command_line, reports_errors, use_cache
-from jaxfs.cli.tables._allowance import GIGABYTES
+from jaxfs.cli._options import Outputs, Request, Settings, Source, command
 from jaxfs.cli.tables._columns import Refusal, printable
 from jaxfs.cli.tables._table import Table, read_table
 
+app = _options.app
 #: Number of features that each method of `compare` selects by default.
 _COMPARED = 10
 
 # Commands import the modules that need scikit-learn when they run, to keep `jaxfs --help` fast.
-
-app = typer.Typer(
-    epilog=EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-)
 
 
 def _print_notes(notes: Iterable[str], quiet: bool, kind: str = "note") -> None:
@@ -32,51 +29,21 @@ def _print_notes(notes: Iterable[str], quiet: bool, kind: str = "note") -> None:
             print(f"{kind}: {printable(text, 500)}", file=sys.stderr)
 
 
-def _read(context: typer.Context) -> Table:
-    """Read the table of a command with the reading options that the user gave."""
+def _read(source: Source, *labels: str | None) -> Table:
+    """Read the table of a command, and note what is unusual in it."""
     from jaxfs.cli import _notes
 
-    given, names = context.params, ("target", "impute", "header", "delimiter", "decimal", "max_gb")
-    options = {name: given[name] for name in (*names, "transpose")}
-    labels = (given.get("groups"), given.get("strata"))
-    several = {name: given[name] or () for name in ("drop", "categorical")}
-    several["labels"] = list(dict.fromkeys(name for name in labels if name is not None))
-    return _notes.look(read_table(given["table"], **(options | several)))
+    given = {name: value for name, value in vars(source).items() if value is not None}
+    columns = dict.fromkeys(name for name in labels if name is not None)
+    return _notes.look(read_table(**given, labels=tuple(columns)))
 
 
-@app.command(epilog=EPILOG)
-@reports_errors
+@command
 def select(
     context: typer.Context,
-    table: _options.TablePath,
-    target: _options.Target = None,
-    method: _options.Method = "auto",
-    k: _options.Number = "auto",
-    fdr: _options.Fdr = None,
-    permutations: _options.Permutations = None,
-    groups: _options.Groups = None,
-    strata: _options.Strata = None,
-    out: _options.Out = None,
-    raw: _options.Raw = False,
-    plot: _options.Plot = None,
-    report: _options.ReportPath = None,
-    json: _options.Json = False,
-    drop: _options.Drop = None,
-    categorical: _options.Categorical = None,
-    transpose: _options.Transpose = False,
-    impute: _options.Impute = None,
-    header: _options.Header = "auto",
-    delimiter: _options.Delimiter = "auto",
-    decimal: _options.Decimal = "auto",
-    max_gb: _options.MaxGB = GIGABYTES,
-    standardize: _options.Standardize = False,
-    seed: _options.Seed = 0,
-    resamples: _options.Resamples = None,
-    dtype: _options.Dtype = "auto",
-    solver: _options.Solver = None,
-    option: _options.Options = None,
-    force: _options.Force = False,
-    quiet: _options.Quiet = False,
+    source: Source,
+    request: Request,
+    outputs: Outputs,
 ) -> None:
     """Select features of a table, and print them with their scores, best first.
 
@@ -85,76 +52,59 @@ def select(
     jaxfs select cells.csv --target type --report report.html
     """
     from jaxfs.cli import _answer, _output, _report
-    from jaxfs.cli._request import Request, check_request, parse_rule
+    from jaxfs.cli._request import check_blocks, check_request
 
-    verbose = not quiet and sys.stderr.isatty()
-    options = tuple(option or ())
-    number = parse_rule(k, fdr, permutations, seed)
-    request = Request(method, number, seed, dtype, solver, options, standardize, verbose)
-    request = request._replace(permutations=permutations, groups=groups, strata=strata)
-    check_request(request, target)
-    if raw and out is None:
+    check_request(request, source.target)
+    check_blocks(request)
+    out, plot, report = outputs.out, outputs.plot, outputs.report
+    if outputs.raw and out is None:
         raise Refusal("--raw needs --out")
-    if resamples == 1:
+    if outputs.resamples == 1:
         raise Refusal("--resamples must be 0 or at least 2, got 1")
     _output.check_outputs(
         ("--out", out, _output.TABLES),
         ("--plot", plot, _output.PICTURES),
         ("--report", report, _output.PAGES),
-        force=force,
-        source=table,
+        force=outputs.force,
+        source=source.path,
     )
     if plot is not None or report is not None:
         _report.require_packages(page=report is not None)
-    data = _read(context)
-    _print_notes(data.notes, quiet)
-    use_cache()
+    data = _read(source, request.groups, request.strata)
+    _print_notes(data.notes, request.quiet)
+    _options.use_cache()
     measured = report is not None and request.method != "auto"  # auto uses its folds
-    number = resamples if resamples is not None else 10 if measured else 0
+    number = outputs.resamples if outputs.resamples is not None else 10 if measured else 0
     answer = _answer.choose(data, request, number)
-    _print_notes(answer.notes, quiet)
-    with _output.write_atomically(force=force) as temporary:
+    _print_notes(answer.notes, request.quiet)
+    with _output.write_atomically(force=outputs.force) as temporary:
         if out is not None:
-            _output.write_selected(temporary(out), data, answer.order, raw=raw)
+            _output.write_selected(temporary(out), data, answer.order, raw=outputs.raw)
         if plot is not None:
             _report.write_plot(temporary(plot), data, answer)
         if report is not None:
-            command = command_line(context)
-            _report.write_report(temporary(report), data, answer, request, str(table), command)
-    if json:
+            repeat = _options.command_line(context)
+            _report.write_report(temporary(report), data, answer, request, str(source.path), repeat)
+    if request.json:
         found = _output.selection_json(data, answer)
-        _output.print_json(found | {"table": str(table), "seed": seed})
+        _output.print_json(found | {"table": str(source.path), "seed": request.seed})
     else:
         _output.print_selection(data, answer)
         _output.print_verdict(data, answer)
-    _print_notes([str(path) for path in (out, plot, report) if path], quiet, "written")
+    _print_notes([str(path) for path in (out, plot, report) if path], request.quiet, "written")
 
 
-@app.command(epilog=EPILOG)
-@reports_errors
+@command
 def compare(
-    context: typer.Context,
-    table: _options.TablePath,
-    target: _options.Target = None,
+    source: Source,
+    settings: Settings,
     methods: Annotated[
-        str, typer.Option("--methods", "-m", help="Names of methods, separated by commas.")
+        str, Option("--methods", "-m", help="Names of methods, separated by commas.")
     ] = "manifest,relieff,gc",
-    k: _options.NumberOrTen = None,
-    folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
-    groups: _options.Groups = None,
-    json: _options.Json = False,
-    drop: _options.Drop = None,
-    categorical: _options.Categorical = None,
-    transpose: _options.Transpose = False,
-    impute: _options.Impute = None,
-    header: _options.Header = "auto",
-    delimiter: _options.Delimiter = "auto",
-    decimal: _options.Decimal = "auto",
-    max_gb: _options.MaxGB = GIGABYTES,
-    standardize: _options.Standardize = False,
-    seed: _options.Seed = 0,
-    dtype: _options.Dtype = "auto",
-    quiet: _options.Quiet = False,
+    k: Annotated[
+        str | None, Option("-k", "--number", help=_options.NUMBER, show_default=str(_COMPARED))
+    ] = None,
+    folds: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5,
 ) -> None:
     """Compare methods on one table by cross-validated accuracy, stability and overlap.
 
@@ -166,39 +116,36 @@ def compare(
     jaxfs compare cells.csv --target type --methods manifest,relieff,gc -k 20
     """
     from jaxfs.cli import _compare, _output
-    from jaxfs.cli._request import Request, check_request, parse_number
+    from jaxfs.cli._request import check_request
 
-    number = _COMPARED if k is None else parse_number(k)
-    names = [name for name in methods.split(",") if name]
-    requests = [Request(name, number, seed, dtype, standardize=standardize) for name in names]
+    number = str(_COMPARED) if k is None else k
+    requests = [Request(name, number, **vars(settings)) for name in methods.split(",") if name]
     if not requests:
         raise Refusal("--methods must name at least one method")
     for request in requests:
-        check_request(request, target)
-    data = _read(context)
+        check_request(request, source.target)
+    data = _read(source, settings.groups)
     notes, available = [*data.notes], len(data.names)
     if k is None and available < _COMPARED:
-        number, requests = available, [request._replace(k=available) for request in requests]
-        notes.append(f"-k is {available}: the table has no more features")
-    _print_notes(notes, quiet)
-    use_cache()
-    verbose = not quiet and sys.stderr.isatty()
-    together = None if groups is None else data.labels[groups]
-    result = _compare.compare(data, requests, together, folds=folds, seed=seed, verbose=verbose)
-    _print_notes(result.notes, quiet)
-    if json:
-        content = {"table": str(table), "k": str(number), "seed": seed}
+        number = str(available)
+        requests = [dataclasses.replace(request, k=number) for request in requests]
+        notes.append(f"-k is {number}: the table has no more features")
+    _print_notes(notes, settings.quiet)
+    _options.use_cache()
+    result = _compare.compare(data, requests, folds=folds)
+    _print_notes(result.notes, settings.quiet)
+    if settings.json:
+        content = {"table": str(source.path), "k": number, "seed": settings.seed}
         content |= dataclasses.asdict(result) | {"notes": [*notes, *result.notes]}
         _output.print_json(content)
     else:
         _output.print_comparison(result)
 
 
-@app.command()
-@reports_errors
+@command
 def methods(
-    name: Annotated[str | None, typer.Argument(help="Show the details of one method.")] = None,
-    json: _options.Json = False,
+    name: Annotated[str | None, Argument(help="Show the details of one method.")] = None,
+    json: Annotated[bool, Option("--json", help="Print JSON, and nothing else.")] = False,
 ) -> None:
     """List the methods with their purposes and targets; NAME shows the options of one method."""
     from jaxfs.cli import _output
@@ -215,27 +162,25 @@ def methods(
         _output.print_method(method)
 
 
-@app.command()
-@reports_errors
+@command
 def demo(
-    out: Annotated[Path, typer.Option(help="Path of the picture.")] = Path("jaxfs-demo.png"),
+    out: Annotated[Path, Option(help="Path of the picture.")] = Path("jaxfs-demo.png"),
     data: Annotated[
         Path | None,
-        typer.Option(help="Also write the data as .csv, .tsv or .parquet, for other commands."),
+        Option(help="Also write the data as .csv, .tsv or .parquet, for other commands."),
     ] = None,
-    force: _options.Force = False,
-    seed: _options.Seed = 0,
+    force: Annotated[bool, Option("--force", help="Overwrite existing files.")] = False,
+    seed: Annotated[int, Option(min=0, max=2**32 - 1, help="Equal seeds give equal results.")] = 0,
 ) -> None:
     """Rank and draw the pixels that distinguish a handwritten 4 from a 9."""
     from jaxfs.cli import _answer, _demo, _output, _report
-    from jaxfs.cli._request import Request
 
     pictures, tables = _output.PICTURES, _output.TABLES
     _output.check_outputs(("--out", out, pictures), ("--data", data, tables), force=force)
     _report.require_packages(page=False)
-    use_cache()
+    _options.use_cache()
     digits = _demo.digits()
-    answer = _answer.choose(digits, Request("manifest", _demo.NUMBER, seed))
+    answer = _answer.choose(digits, Request("manifest", str(_demo.NUMBER), seed=seed, quiet=True))
     with _output.write_atomically(force=force) as temporary:
         _demo.draw_digits(temporary(out), digits, answer)
         if data is not None:
@@ -256,8 +201,7 @@ def _version(show: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Feature selection from a table: scores and selectors in JAX."""

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,8 @@ from sklearn import metrics
 from jaxfs import evaluate
 from jaxfs._checks import listed
 from jaxfs.cli import _answer
-from jaxfs.cli._request import Request, find_method, make_estimator, used_blocks
+from jaxfs.cli._options import Request
+from jaxfs.cli._request import find_method, make_estimator
 from jaxfs.cli.tables._columns import Refusal, plural, quote
 from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import Method, _progress, _validation
@@ -66,38 +67,30 @@ class Comparison:
     verdict: str | None = None
 
 
-def compare(
-    table: Table,
-    requests: Sequence[Request],
-    groups: np.ndarray | None = None,
-    *,
-    folds: int,
-    seed: int,
-    verbose: bool = False,
-) -> Comparison:
+def compare(table: Table, requests: Sequence[Request], *, folds: int) -> Comparison:
     """Return the comparison of several requests on one table, by cross-validation.
 
-    Rows of equal `groups (n,)` stay in one fold.
+    The requests share their groups, whose rows stay in one fold, and their seed.
     """
-    methods = [find_method(request.method) for request in requests]
+    methods, first = [find_method(request.method) for request in requests], requests[0]
     if len(set(methods)) < len(methods):
         raise Refusal("methods must differ from each other")
     if {"classes", "numbers"} <= {method.targets for method in methods}:
         raise Refusal("methods for classes cannot be compared with methods for numeric targets")
     y, classes, notes = _target(table, methods)
-    parts = _folds(len(table.values), y, classes, groups, folds, seed)
+    groups = None if first.groups is None else table.labels[first.groups]
+    parts = _folds(len(table.values), y, classes, groups, folds, first.seed)
     measure = functools.partial(_measure, _validation.default_model(bool(classes)), y, classes)
     if table.gaps is not None:
         notes.append("each fold replaces missing values by the medians of its training rows")
     rows, chosen = [], {}
-    with _progress.bar("folds", len(requests) * folds, show=verbose) as done:
+    with _progress.bar("folds", len(requests) * folds, show=first.verbose) as done:
         for method, request in zip(methods, requests, strict=True):
             supports, measured, seconds = [], [], 0.0
-            inside = groups if "groups" in used_blocks(request) else None
             for train, test in parts:
                 values, estimator = _fill(table, train), make_estimator(request)
                 known = y[train] if method.targets != "none" and y is not None else None
-                blocks = {} if inside is None else {"groups": inside[train]}
+                blocks = _answer.labels_of_fit(table, request, train)
                 start = time.perf_counter()
                 found = _answer.fit_estimator(
                     estimator, request, values[train], known, table.names, **blocks
@@ -114,7 +107,7 @@ def compare(
             rows.append(_row(method.name, number, measured, stability, seconds))
     verdict, name = None, None if y is None else "accuracy" if classes else "R²"
     if name is not None:
-        rows += _baselines(measure, table, parts, rows, seed)
+        rows += _baselines(measure, table, parts, rows, first.seed)
         common = max(classes.values(), default=0) / len(table.values)
         verdict = _verdict(rows, name, common if classes else None)
     overlap = {m: {n: _dice(a, b) for n, b in chosen.items()} for m, a in chosen.items()}
@@ -132,26 +125,18 @@ def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
 
 
 def _folds(
-    n: int,
-    y: np.ndarray | None,
-    classes: Mapping[str, int],
-    groups: np.ndarray | None,
-    folds: int,
-    seed: int,
+    n: int, y: np.ndarray | None, classes: Any, groups: np.ndarray | None, folds: int, seed: int
 ) -> list[Fold]:
     if not 2 <= folds <= n // 2:
         raise Refusal(f"--folds must be from 2 to half of the {n} rows, got {folds}")
-    rare = min(classes, key=lambda name: classes[name], default=None)
-    if rare is not None and classes[rare] < folds:
-        rows = plural(classes[rare], "row")
-        raise Refusal(
-            f"--folds must be at most the size of class {quote(rare)} ({rows}), got {folds}"
-        )
     if groups is not None and len(np.unique(groups)) < folds:
         number = plural(len(np.unique(groups)), "group")
         raise Refusal(f"--folds must be at most the number of groups ({number}), got {folds}")
     target = np.zeros(n) if y is None else y
-    parts = _validation.split(target, folds, classes=bool(classes), groups=groups, seed=seed)
+    try:
+        parts = _validation.split(target, folds, classes=bool(classes), groups=groups, seed=seed)
+    except ValueError as error:  # a class has fewer rows
+        raise Refusal(str(error).replace("cv", "--folds", 1)) from error
     if classes and any(len(np.unique(target[train])) < len(classes) for train, _ in parts):
         raise Refusal("the training rows of a fold have no row of some class: use fewer --folds")
     return parts
@@ -216,18 +201,15 @@ def _row(
     seconds: float | None = None,
 ) -> ComparisonRow:
     """Return a row from the measures of each fold, `(folds, 1)` or `(folds, 3)`."""
-    found = np.array(measured)
-    if not found.size:
-        return ComparisonRow(name, features, None, None, stability=stability, seconds=seconds)
-    balanced, auc = None, None
-    if found.shape[1] > 1:
-        balanced = float(found[:, 1].mean())
-        known = found[~np.isnan(found[:, 2]), 2]
-        auc = float(known.mean()) if known.size else float("nan")
-    by_fold = found[:, 0].tolist()
-    return ComparisonRow(
-        name, features, float(np.mean(by_fold)), by_fold, balanced, auc, stability, seconds
-    )
+    found: dict[str, Any] = {"mean": None, "by_fold": None}
+    if measured:
+        first, *others = np.transpose(measured)
+        found = {"mean": float(first.mean()), "by_fold": first.tolist()}
+        if others:
+            balanced, auc = others[0], others[1][~np.isnan(others[1])]
+            found["balanced_accuracy"] = float(balanced.mean())
+            found["auc"] = float(auc.mean()) if auc.size else float("nan")
+    return ComparisonRow(name, features, stability=stability, seconds=seconds, **found)
 
 
 def _verdict(rows: list[Any], measure: str, common: float | None) -> str:

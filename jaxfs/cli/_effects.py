@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from jaxfs.cli._answer import Answer, class_name, standardize_columns
+from jaxfs.cli._answer import Answer, standardize_columns
+from jaxfs.cli.tables._columns import as_text
 from jaxfs.cli.tables._table import Table
 from jaxfs.inference import anova_test, f_regression_test
 
@@ -50,7 +51,7 @@ def labels(table: Table, answer: Answer) -> tuple[np.ndarray | None, list[str]]:
     if not answer.classes:
         return table.target, []
     classes, codes = np.unique(table.target, return_inverse=True)
-    return codes, [*map(class_name, classes)]
+    return codes, [*map(as_text, classes)]
 
 
 def effects(table: Table, answer: Answer) -> Effects | None:
@@ -65,26 +66,17 @@ def effects(table: Table, answer: Answer) -> Effects | None:
         else:
             test, found = "correlation", f_regression_test(x, y)
     x = x[:, answer.order]
-    measure, sizes, directions = _sizes(x, y, names, str(table.target_name))
-    p, q = (np.asarray(values)[answer.order] for values in found[1:])
-    return Effects(measure, sizes, directions, test, p, q)
-
-
-def _sizes(
-    x: np.ndarray, y: np.ndarray, names: list[str], target: str
-) -> tuple[str, np.ndarray, list[str]]:
-    """Return the effect size of standardised features: its name, values and directions."""
+    f, p, q = (np.asarray(values)[answer.order] for values in found)
     if not names:
         r = standardize_columns(y[:, None])[:, 0] @ x / len(x)
-        return "correlation", r, [f"{'rises' if v >= 0 else 'falls'} with {target}" for v in r]
+        ways = [f"{'rises' if v >= 0 else 'falls'} with {table.target_name}" for v in r]
+        return Effects("correlation", r, ways, test, p, q)
     counts = np.bincount(y)
-    members = (y == np.arange(len(names))[:, None]).astype(float)
-    means = members @ x / counts[:, None]
-    where = "higher" if len(names) == 2 else "highest"
+    means = (y == np.arange(counts.size)[:, None]).astype(float) @ x / counts[:, None]
+    where = "higher" if counts.size == 2 else "highest"
     directions = [f"{where} in {names[c]}" for c in means.argmax(axis=0)]
-    between = counts @ means**2
-    if len(names) > 2:
-        return "η²", between / len(x), directions
-    within = np.maximum((x**2).sum(axis=0) - between, 0) / max(len(x) - 2, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return "Cohen's d", np.abs(means[1] - means[0]) / np.sqrt(within), directions
+    if counts.size == 2:
+        return Effects("Cohen's d", np.sqrt(f * (1 / counts).sum()), directions, test, p, q)
+    with np.errstate(divide="ignore"):  # F may be 0
+        share = 1 / (1 + (len(x) - counts.size) / (counts.size - 1) / f)
+    return Effects("η²", share, directions, test, p, q)

@@ -33,6 +33,10 @@ _SAMPLES = frozenset({
     "sample", "s", "patient", "p", "subject", "cell", "gsm", "srr", "tcga", "donor", "mouse",
     "case", "control",
 })  # fmt: skip
+#: Words in the names of row identifiers, whose values are distinct whole numbers.
+_IDENTIFIERS = frozenset({"id", "index", "idx", "key", "nr", "no"})
+#: Number of rows from which increasing whole numbers are unlikely to be a measurement.
+_RISING = 8
 #: A name split into words: `batchId`, `site_2` and `Age (years)`.
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 #: Maximum number of distinct values of a column that may be a code, such as a batch.
@@ -96,39 +100,45 @@ def _transposed(table: Table) -> list[str]:
 
 
 def _metadata(table: Table, classes: np.ndarray | None, distinct: np.ndarray) -> list[str]:
-    reasons: dict[int, list[str]] = defaultdict(list)
+    values, n = table.values, len(table.values)
     words = [{word.lower() for word in _WORD.findall(name)} for name in table.names]
-    named = [j for j, own in enumerate(words) if _METADATA & own]
-    few = _few_valued(table.values, distinct)
-    telling = [] if classes is None else _telling(table.values, classes)
-    for found, why in (
-        (named, "its name"),
-        (few, "few distinct values"),
-        (telling, f"it nearly determines {quote(table.target_name)}"),
-    ):
-        if len(found) <= min(_MOST, max(1, len(table.names) / 4)):
-            for j in found:
-                reasons[j].append(why)
-    if not reasons:
+    whole = (values == np.round(values)).all(axis=0)
+    keys = np.flatnonzero(whole & (distinct == max(n, 3))).tolist()
+    # Columns of few whole numbers are codes if most columns have many distinct values.
+    various = n >= 2 * _FEW and np.median(distinct) > n / 2
+    codes = np.flatnonzero(whole & (distinct <= _FEW) & (distinct > 1) & various).tolist()
+    named = [
+        j for j, own in enumerate(words) if _METADATA & own or (_IDENTIFIERS & own and j in keys)
+    ]
+    reasons = {
+        "its name": named,
+        "increasing whole numbers": [j for j in keys if n >= _RISING and _rises(values[:, j])],
+        "few distinct values": codes,
+        f"it nearly determines {quote(table.target_name)}": _telling(values, classes),
+    }
+    found: dict[int, list[str]] = defaultdict(list)
+    for why, columns in reasons.items():
+        if len(columns) <= min(_MOST, max(1, len(words) / 4)):
+            for j in columns:
+                found[j].append(why)
+    if not found:
         return []
-    shown = listed(f"{quote(table.names[j])} ({', '.join(reasons[j])})" for j in sorted(reasons))
+    shown = listed(f"{quote(table.names[j])} ({', '.join(found[j])})" for j in sorted(found))
     return [f"possible metadata among the features: {shown}: --drop what is not a measurement"]
 
 
-def _few_valued(values: np.ndarray, distinct: np.ndarray) -> list[int]:
-    """Return columns of few whole numbers, if most columns have many distinct values."""
-    if len(values) < 2 * _FEW or np.median(distinct) <= len(values) / 2:
-        return []
-    whole = (values == np.round(values)).all(axis=0)
-    return np.flatnonzero(whole & (distinct <= _FEW) & (distinct > 1)).tolist()
+def _rises(column: np.ndarray) -> bool:
+    return bool((np.diff(column) > 0).all())
 
 
-def _telling(values: np.ndarray, classes: np.ndarray) -> list[int]:
+def _telling(values: np.ndarray, classes: np.ndarray | None) -> list[int]:
     """Return columns whose order nearly determines the class, if that is no coincidence.
 
     The measure is the share of the variance of the ranks between the classes. Its largest value is
     1 − Σ p³ for class shares p, or more with ties.
     """
+    if classes is None:
+        return []
     n, d = values.shape
     sizes = np.bincount(classes)
     # Chance that random order keeps every class together: C! n₁! … n_C! / n!.

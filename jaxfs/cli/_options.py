@@ -1,6 +1,8 @@
-"""The options of the commands, their exit codes and error messages, and the compilation cache."""
+"""The options of the commands as records, and the exit codes and error messages of commands."""
 
+import dataclasses
 import functools
+import inspect
 import os
 import shlex
 import sys
@@ -13,9 +15,9 @@ import typer
 from typer import Argument, Option
 
 from jaxfs.cache import enable_compilation_cache
-from jaxfs.cli.tables._columns import Refusal, printable
+from jaxfs.cli.tables._columns import GIGABYTES, Refusal, printable
 
-EPILOG = (
+_EPILOG = (
     "Exit codes: 0 success; 1 a bug in jaxfs; 2 invalid input or usage, or not enough memory or "
     "disk space; 130 interrupted. Results go to stdout, notes and progress to stderr. Compiled "
     "programs are cached in the user's cache folder (~/.cache/jaxfs, ~/Library/Caches/jaxfs or "
@@ -23,80 +25,121 @@ EPILOG = (
     "and JAXFS_CACHE_DIR=off disables the cache."
 )
 
-TablePath = Annotated[
-    Path, Argument(metavar="TABLE", help="CSV, TSV, XLSX, Parquet, Feather, NPZ, MAT, H5AD.")
-]
-Target = Annotated[
-    str | None, Option("--target", "-t", help="Target column: a name or a position (-1: last).")
-]
-Drop = Annotated[list[str] | None, Option("--drop", "-d", help="Column to leave out; repeatable.")]
-Transpose = Annotated[
-    bool, Option("--transpose", help="The rows of the file are features, its columns samples.")
-]
-Categorical = Annotated[
-    list[str] | None,
-    Option("--categorical", help="Column whose values become columns of 0 and 1; repeatable."),
-]
-_NUMBER = "Number of features: 20, a fraction such as 0.1, or a rule: auto, gap, fdr or one_se."
-Number = Annotated[str, Option("-k", "--number", help=_NUMBER)]
-NumberOrTen = Annotated[str | None, Option("-k", "--number", help=_NUMBER, show_default="10")]
-Fdr = Annotated[
-    float | None, Option(help="Select features with q-values up to this false discovery rate.")
-]
-_PERMUTATIONS = "Give p-values by a test with this many permutations of the target."
-Permutations = Annotated[int | None, Option(min=1, help=_PERMUTATIONS)]
-Groups = Annotated[
-    str | None, Option(help="Column of groups of rows that belong together, such as patients.")
-]
-Strata = Annotated[
-    str | None, Option(help="Column of strata within which the target is permuted, such as sites.")
-]
-Impute = Annotated[
-    str | None, Option(help="Missing values: median (of the column) or drop (omit the row).")
-]
-Header = Annotated[str, Option(help="Whether the first row holds names: auto, yes or no.")]
-Delimiter = Annotated[str, Option(help="auto, comma, semicolon, tab, pipe, space or a character.")]
-Decimal = Annotated[str, Option(help="Decimal mark: auto, point or comma.")]
-MaxGB = Annotated[float, Option("--max-gb", min=0, help="Size limit after decompression, in GB.")]
-Standardize = Annotated[
-    bool,
-    Option(
-        "--standardize", "--standardise", help="Scale features to mean 0, standard deviation 1."
-    ),
-]
-Seed = Annotated[int, Option(min=0, max=2**32 - 1, help="Equal seeds give equal results.")]
-Dtype = Annotated[str, Option(help="Precision: auto (float64), float64 or float32.")]
-Json = Annotated[bool, Option("--json", help="Print JSON, and nothing else, to stdout.")]
-Force = Annotated[bool, Option("--force", help="Overwrite existing files.")]
-Quiet = Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress.")]
-Method = Annotated[str, Option("--method", "-m", help="Method; `jaxfs methods` lists them.")]
-Options = Annotated[
-    list[str] | None,
-    Option("--option", "-o", metavar="NAME=VALUE", help="Option of the method; repeatable."),
-]
-Solver = Annotated[str | None, Option(help="Solver of manifest: auto, exact or lowrank.")]
-Out = Annotated[
-    Path | None, Option(help="Write the selected columns and the target: .csv, .tsv, .parquet.")
-]
-Raw = Annotated[
-    bool, Option("--raw", help="Do not escape text in --out that looks like a formula.")
-]
-Plot = Annotated[Path | None, Option(help="Draw the scores: .png, .svg, .pdf or .jpg.")]
-ReportPath = Annotated[Path | None, Option("--report", help="Write an .html report.")]
-_RESAMPLES = (
-    "Measure the stability of the selection: repeat it on this many resamples of 80% of the rows. "
-    "Default: 10 with --report, else 0; the method auto uses its folds."
+app = typer.Typer(
+    epilog=_EPILOG, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
-Resamples = Annotated[int | None, Option(min=0, max=10_000, help=_RESAMPLES)]
+
+NUMBER = "Number of features: 20, a fraction such as 0.1, or a rule: auto, gap, fdr or one_se."
 
 
-def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command its exit codes; a user error prints one line instead of a traceback."""
+def option(default: Any, text: str, flags: str = "", **settings: Any) -> Any:
+    """Return a field of a record that is an option of a command, by default of the same name."""
+    return dataclasses.field(default=default, metadata={"help": text, "flags": flags} | settings)
 
-    @functools.wraps(command)
-    def run(*args: Any, **options: Any) -> None:
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The table of a command, and how to read it: arguments of `read_table`."""
+
+    path: Annotated[
+        Path, Argument(metavar="TABLE", help="CSV, TSV, XLSX, Parquet, Feather, NPZ, MAT, H5AD.")
+    ]
+    target: str | None = option(None, "Target column: name or position (-1: last).", "--target -t")
+    drop: list[str] | None = option(None, "Column to leave out; repeatable.", "--drop -d")
+    categorical: list[str] | None = option(None, "Column to encode as 0 and 1; repeatable.")
+    transpose: bool = option(False, "The rows of the file are features, its columns samples.")
+    impute: str | None = option(None, "Missing values: median (of the column) or drop (the row).")
+    header: str = option("auto", "Whether the first row holds names: auto, yes or no.")
+    delimiter: str = option("auto", "auto, comma, semicolon, tab, pipe, space or a character.")
+    decimal: str = option("auto", "Decimal mark: auto, point or comma.")
+    max_gb: float = option(GIGABYTES, "Size limit after decompression, in GB.", min=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The options that `select` and `compare` share, besides those of the table."""
+
+    groups: str | None = option(None, "Column of groups of rows, such as patients.")
+    standardize: bool = option(
+        False, "Scale features to mean 0, standard deviation 1.", "--standardize --standardise"
+    )
+    seed: int = option(0, "Equal seeds give equal results.", min=0, max=2**32 - 1)
+    dtype: str = option("auto", "Precision: auto (float64), float64 or float32.")
+    json: bool = option(False, "Print JSON, and nothing else, to stdout.")
+    quiet: bool = option(False, "Print no notes and no progress.", "--quiet -q")
+
+    @property
+    def verbose(self) -> bool:
+        """Whether to show the progress."""
+        return not self.quiet and sys.stderr.isatty()
+
+
+@dataclasses.dataclass(frozen=True)
+class Request(Settings):
+    """A method with its options, and the number of features to select."""
+
+    method: str = option("auto", "Method; `jaxfs methods` lists them.", "--method -m")
+    k: str = option("auto", NUMBER, "-k --number")
+    fdr: float | None = option(None, "Select features up to this false discovery rate.")
+    permutations: int | None = option(None, "Number of permutations, for p-values.", min=1)
+    strata: str | None = option(None, "Column of strata for permutations, such as sites.")
+    solver: str | None = option(None, "Solver of manifest: auto, exact or lowrank.")
+    options: list[str] | None = option(
+        None, "Option of the method; repeatable.", "--option -o", metavar="NAME=VALUE"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """The files that `select` writes, and the resamples for its report."""
+
+    out: Path | None = option(None, "Write selected columns and target: .csv, .tsv, .parquet.")
+    raw: bool = option(False, "Do not escape text in --out that looks like a formula.")
+    plot: Path | None = option(None, "Draw the scores: .png, .svg, .pdf or .jpg.")
+    report: Path | None = option(None, "Write an .html report.")
+    resamples: int | None = option(
+        None,
+        "Measure the stability of the selection: repeat it on this many resamples of 80% of the "
+        "rows. Default: 10 with --report, else 0; the method auto uses its folds.",
+        min=0,
+        max=10_000,
+    )
+    force: bool = option(False, "Overwrite existing files.")
+
+
+def _parameters(record: Any) -> list[inspect.Parameter]:
+    """Return the fields of a record as parameters of a command."""
+    found = []
+    fields = {field.name: dict(field.metadata) for field in dataclasses.fields(record)}
+    for name, parameter in inspect.signature(record).parameters.items():
+        if settings := fields[name]:
+            flags = settings.pop("flags").split() or [f"--{name.replace('_', '-')}"]
+            kind: Any = parameter.annotation
+            parameter = parameter.replace(annotation=Annotated[kind, Option(*flags, **settings)])
+        found.append(parameter)
+    return found
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Add a command to the app. The fields of its records, such as `Source`, become options.
+
+    A user error prints one line instead of a traceback.
+    """
+    records: dict[str, tuple[Any, list[inspect.Parameter]]] = {}
+    flat = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if dataclasses.is_dataclass(parameter.annotation):
+            records[name] = parameter.annotation, _parameters(parameter.annotation)
+            flat += records[name][1]
+        else:
+            flat.append(parameter)
+
+    @functools.wraps(function)
+    def run(**given: Any) -> None:
+        for name, (record, fields) in records.items():
+            given[name] = record(**{field.name: given.pop(field.name) for field in fields})
         try:
-            command(*args, **options)
+            function(**given)
             sys.stdout.flush()
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
@@ -115,7 +158,9 @@ def reports_errors(command: Callable[..., None]) -> Callable[..., None]:
             print(f"error: {printable(' '.join(message.split()), 1000)}", file=sys.stderr)
             raise typer.Exit(2) from None
 
-    return run
+    options = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in flat]
+    vars(run)["__signature__"] = inspect.Signature(options)
+    return app.command(epilog=_EPILOG)(run)
 
 
 def _user_error(error: Exception) -> str | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import inspect
 import json
 import os
 import re
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxfs.cli._answer import Answer, class_name
+from jaxfs.cli._answer import Answer
 from jaxfs.cli._effects import effects, significance
-from jaxfs.cli._request import Request, make_estimator, parameters
-from jaxfs.cli.tables._columns import Refusal, printable, quote
+from jaxfs.cli._options import Request
+from jaxfs.cli._request import make_estimator, parameters
+from jaxfs.cli.tables._columns import Refusal, as_text, printable, quote
 from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import METHODS, AutoSelector, Method
 
@@ -53,27 +55,27 @@ def print_grid(
     Console(width=None if sys.stdout.isatty() else 200).print(grid)
 
 
-def _number(value: float | None, form: str = ".4g") -> str:
-    return "" if value is None else "—" if np.isnan(value) else format(value, form)
+def number(value: float | None, form: str = ".4g", unknown: str = "—") -> str:
+    """Return a formatted number, a dash if it is unknown, or nothing if there is none."""
+    return "" if value is None else unknown if np.isnan(value) else format(value, form)
 
 
 def print_selection(table: Table, answer: Answer) -> None:
-    """Print the selected features and their scores, best first."""
+    """Print the selected features and their scores, best first, and how many there are and why."""
     parts = "folds" if answer.in_folds else "resamples"
     forms = {"rank": "d", "score": ".4g", "p": ".4g", "q": ".4g", "frequency": ".0%"}
     headings = {"name": "feature", "frequency": f"selected in {parts}"}
     features = _selected(table, answer)
-    known = features[0] if features else ("rank", "name", "score")
-    keys = [key for key in known if key != "column"]
+    keys = [key for key in features[0] if key != "column"]
     rows = [
-        [_number(item[key], forms[key]) if key in forms else printable(item[key]) for key in keys]
+        [number(item[key], forms[key]) if key in forms else printable(item[key]) for key in keys]
         for item in features[:_SHOWN]
     ]
-    (n, d), k = table.values.shape, len(answer.order)
-    fitted, by = answer.fitted, answer.method.name
-    by += f": {fitted.best_}" if isinstance(fitted, AutoSelector) else ""
-    title = f"{k} of {d} features of {n} rows by {by}"
+    (n, d), k = table.values.shape, len(features)
+    best = getattr(answer.fitted, "best_", None)
+    by = answer.method.name if best is None else f"{answer.method.name}: {best}"
     caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
+    title = f"{k} of {d} features of {n} rows by {by}"
     print_grid(title, [headings.get(key, key) for key in keys], rows, ["feature"], caption)
     print(answer.reason)
 
@@ -85,7 +87,7 @@ def print_verdict(table: Table, answer: Answer) -> None:
     rows = []
     for row in answer.fitted.comparison_:
         accuracy = f"{row.accuracy:.3f} ± {row.standard_error:.3f}"
-        rest = _number(row.stability, ".2f"), _number(row.seconds, ".1f")
+        rest = number(row.stability, ".2f"), number(row.seconds, ".1f")
         rows.append([row.name, str(row.n_features), accuracy, *rest])
     headings = ["method", "features", answer.fitted.measure_, "stability", "seconds"]
     print_grid("Cross-validation; selection inside the folds", headings, rows, left=["method"])
@@ -103,13 +105,16 @@ def print_comparison(result: "Comparison") -> None:
     rows = []
     for row in result.methods:
         shares = result.overlap.get(row.name, {})
-        cells = [row.name, _number(row.features)]
+        cells = [row.name, number(row.features)]
         if row.by_fold is not None:
             cells.append(f"{row.mean:.3f} ± {np.std(row.by_fold, ddof=1):.3f}")
         if by_class:
-            cells += [_number(row.balanced_accuracy, ".3f"), _number(row.auc, ".3f")]
-        cells += [_number(row.stability), *(_number(shares.get(name), ".2f") for name in others)]
-        rows.append([*cells, _number(row.seconds, ".1f")])
+            cells += [number(row.balanced_accuracy, ".3f"), number(row.auc, ".3f")]
+        cells += [
+            number(row.stability, ".2f"),
+            *(number(shares.get(name), ".2f") for name in others),
+        ]
+        rows.append([*cells, number(row.seconds, ".1f")])
     headings = ["method", "features", *measure, "stability"]
     headings += [*(f"overlap\n{name}" for name in others), "seconds"]
     title = f"{result.folds} folds; features selected from the training rows of each"
@@ -134,7 +139,8 @@ def print_method(method: Method) -> None:
     print("Options (--option name=value) and their defaults:")
     for name, value in method_json(method)["options"].items():
         print(f"  {name} = {value}")
-    print("\n" + (method.estimator().__doc__ or "").split(">>>")[0].strip())
+    text = inspect.getdoc(type(method.estimator())) or ""
+    print("\n" + text.split(">>>")[0].strip())
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -174,8 +180,8 @@ def _selected(table: Table, answer: Answer) -> list[dict[str, Any]]:
 def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
     """Return the content of the JSON output. Infinite scores are the strings `inf` and `-inf`."""
     n, d = table.values.shape
-    stability = answer.stability
-    return {
+    stability, fitted = answer.stability, answer.fitted
+    found = {
         "method": answer.method.name,
         "parameters": answer.parameters,
         "rows": n,
@@ -186,16 +192,11 @@ def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
         "stability": None if stability is None else float(stability.stability),
         "seconds": round(answer.seconds, 3),
         "notes": [*table.notes, *answer.notes],
-    } | auto_json(answer.fitted)
-
-
-def auto_json(fitted: Any) -> dict[str, Any]:
-    """Return the part of the JSON output that only the method auto has."""
-    if not isinstance(fitted, AutoSelector):
-        return {}
-    rows = [row._asdict() for row in fitted.comparison_]
-    measure = {"best": fitted.best_, "measure": fitted.measure_}
-    return measure | {"verdict": fitted.verdict_, "comparison": rows}
+    }
+    if isinstance(fitted, AutoSelector):
+        found |= {"best": fitted.best_, "measure": fitted.measure_, "verdict": fitted.verdict_}
+        found["comparison"] = [row._asdict() for row in fitted.comparison_]
+    return found
 
 
 def method_json(method: Method) -> dict[str, Any]:
@@ -221,7 +222,7 @@ def check_outputs(
         real = path.resolve()
         if path.suffix.lower() not in endings:
             raise Refusal(f"{option} must end in {', '.join(endings)}, got {quote(path.name)}")
-        if any(_same(real, other) for other in taken):
+        if any(real == other or _is_same_file(real, other) for other in taken):
             raise Refusal(f"{option} must not be the table or another output, got {quote(path)}")
         if path.is_dir():
             raise Refusal(f"{option} must be a file, got the folder {quote(path)}")
@@ -231,9 +232,9 @@ def check_outputs(
         taken.append(real)
 
 
-def _same(a: Path, b: Path) -> bool:
-    """Return whether two paths are the same file, also through links or names of different case."""
-    return a == b or (a.exists() and b.exists() and a.samefile(b))
+def _is_same_file(a: Path, b: Path) -> bool:
+    """Return whether two paths are one file, through links or names of different case."""
+    return a.exists() and b.exists() and a.samefile(b)
 
 
 def _check_absent(path: Path, force: bool) -> None:
@@ -252,11 +253,8 @@ def write_atomically(*, force: bool) -> Iterator[Callable[[Path], Path]]:
     final path. At the end all files get their final names. After an exception, including Ctrl-C, no
     temporary file is left and existing files are unchanged.
     """
-    final = Path()
 
     def temporary(path: Path) -> Path:
-        nonlocal final
-        final = path
         part = path.with_name(f".{path.stem[:40]}-{secrets.token_hex(4)}{path.suffix}")
         pending[part] = path
         part.touch(exist_ok=False)
@@ -264,18 +262,15 @@ def write_atomically(*, force: bool) -> Iterator[Callable[[Path], Path]]:
 
     try:
         yield temporary
-        for final in pending.values():
-            _check_absent(final, force)
-        for part, final in pending.items():
-            if not force:
-                with contextlib.suppress(OSError):  # some file systems have no links
-                    os.link(part, final)  # fails if the file exists now; a rename would replace it
-                    continue
-                _check_absent(final, force)
-            part.replace(final)
-    except OSError as error:  # the error often has no file name
-        reason = error.strerror or error
-        raise Refusal(f"'{printable(final, 500)}' cannot be written: {reason}") from error
+        for path in pending.values():
+            _check_absent(path, force)
+        for part, path in pending.items():
+            part.replace(path)
+    except OSError as error:
+        # An error of writing has no file name. It concerns the file that was begun last.
+        path = error.filename2 or [*pending.values()][-1]
+        reason = f"cannot be written: {error.strerror or error}"
+        raise Refusal(f"'{printable(path, 500)}' {reason}") from error
     finally:
         for part in pending:
             with contextlib.suppress(OSError):
@@ -290,32 +285,26 @@ def write_selected(path: Path, table: Table, order: Iterable[int], *, raw: bool 
     Text that a spreadsheet would run as a formula gets an apostrophe in front, unless `raw` is
     true.
     """
-    if path.suffix.lower() == ".parquet":
-        _write_parquet(path, table, order)
+    is_text = path.suffix.lower() != ".parquet"
+    columns: dict[str, list[Any]] = {}
+    if table.rows is not None:  # pandas and jaxfs read this name in Parquet as an unnamed index
+        columns[table.rows_name or ("" if is_text else "__index_level_0__")] = table.rows
+    columns |= {table.names[j]: table.values[:, j].tolist() for j in order}
+    if table.target is not None:
+        target = table.target.tolist()
+        columns[str(table.target_name)] = [*map(as_text, target)] if is_text else target
+    if not is_text:
+        import polars as pl
+
+        pl.DataFrame(columns).write_parquet(path)
         return
     text = str if raw else _inert
-    columns = [[text(table.names[j]), *map(repr, table.values[:, j].tolist())] for j in order]
-    if table.rows is not None:
-        columns.insert(0, [text(table.rows_name), *map(text, table.rows)])
-    if table.target is not None:
-        target = [text(class_name(value)) for value in table.target]
-        columns.append([text(str(table.target_name)), *target])
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        writer.writerows(zip(*columns, strict=True))
-
-
-def _write_parquet(path: Path, table: Table, order: Iterable[int]) -> None:
-    import polars as pl
-
-    columns: dict[str, Any] = {}
-    if table.rows is not None:  # pandas and jaxfs read this name as an unnamed index
-        columns[table.rows_name or "__index_level_0__"] = table.rows
-    columns |= {table.names[j]: table.values[:, j] for j in order}
-    if table.target is not None:
-        columns[str(table.target_name)] = table.target.tolist()
-    pl.DataFrame(columns).write_parquet(path)
+        writer.writerow(map(text, columns))
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow([text(cell) if isinstance(cell, str) else repr(cell) for cell in row])
 
 
 def _inert(cell: str) -> str:

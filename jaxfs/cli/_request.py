@@ -1,13 +1,12 @@
-"""The checked options of a command, and the estimator that they describe."""
+"""The checks of a `Request`, and the estimator that it describes."""
 
 import ast
-import contextlib
 import dataclasses
-import math
 import typing
-from typing import Any, NamedTuple
+from typing import Any
 
 from jaxfs._checks import listed, variant
+from jaxfs.cli._options import Request
 from jaxfs.cli.tables._columns import Refusal, quote, suggest
 from jaxfs.estimators import FDR, METHODS, AutoSelector, Method
 from jaxfs.estimators._base import RULES
@@ -21,28 +20,6 @@ _TYPES = {
     tuple: "several of these, separated by commas",
     type(None): "none",
 }
-#: Python constants that the value of an option may name, in lower case.
-_CONSTANTS = {"true": True, "false": False, "none": None}
-
-
-class Request(NamedTuple):
-    """A method with its options, and the number of features to select.
-
-    `permutations`: number of permutations for p-values, if requested. `groups`, `strata`:
-    columns of the table.
-    """
-
-    method: str
-    k: int | float | str | FDR = "auto"
-    seed: int = 0
-    dtype: str = "auto"
-    solver: str | None = None
-    options: tuple[str, ...] = ()
-    standardize: bool = False
-    verbose: bool = False
-    permutations: int | None = None
-    groups: str | None = None
-    strata: str | None = None
 
 
 def find_method(name: str) -> Method:
@@ -54,32 +31,25 @@ def find_method(name: str) -> Method:
     return method
 
 
-def parse_number(text: str) -> int | float | str:
-    """Return the value of `-k`: an integer, a fraction in (0, 1] or the name of a rule."""
-    word = text.strip().lower()
-    if word in RULES:
-        return word
-    for kind, high in ((int, math.inf), (float, 1)):
-        with contextlib.suppress(ValueError):
-            value = kind(word)
-            if 0 < value <= high:
-                return value
+def find_rule(request: Request) -> int | float | str | FDR:
+    """Return the number of features, or the rule for it: `-k` with `--fdr`, `--permutations`."""
+    word = str(request.k).strip().lower()
+    if request.fdr is not None:
+        if word not in ("auto", "fdr"):
+            raise Refusal(f"--fdr decides how many features are selected; leave out -k {word}")
+        if not 0 < request.fdr < 1:
+            raise Refusal(f"--fdr must be in (0, 1), got {request.fdr:g}")
+        return FDR(request.fdr, request.permutations, request.seed)
+    if word == "fdr":
+        return FDR(n_permutations=request.permutations, random_state=request.seed)
+    value = word if word in RULES else _literal(word)
+    if value in RULES or (type(value) is int and value > 0):
+        return value
+    if type(value) is float and 0 < value <= 1:
+        return value
     rules = f"{', '.join(RULES[:-1])} or {RULES[-1]}"
-    raise Refusal(f"-k must be a whole number, a fraction in (0, 1], {rules}, got {quote(text)}")
-
-
-def parse_rule(
-    text: str, fdr: float | None, permutations: int | None, seed: int
-) -> int | float | str | FDR:
-    """Return the number of features or the rule that `-k`, `--fdr` and `--permutations` give."""
-    k = parse_number(text)
-    if fdr is None:
-        return FDR(n_permutations=permutations, random_state=seed) if k == "fdr" else k
-    if k not in ("auto", "fdr"):
-        raise Refusal(f"--fdr decides how many features are selected; leave out -k {k}")
-    if not 0 < fdr < 1:
-        raise Refusal(f"--fdr must be in (0, 1), got {fdr:g}")
-    return FDR(fdr, permutations, seed)
+    wrong = f"-k must be a whole number, a fraction in (0, 1], {rules}, got {quote(request.k)}"
+    raise Refusal(wrong)
 
 
 def check_request(request: Request, target: str | None) -> None:
@@ -88,19 +58,24 @@ def check_request(request: Request, target: str | None) -> None:
     make_estimator(request)
     if method.supervised and target is None:
         raise Refusal(f"{method.name} is supervised: name the target column with --target")
-    tested, used = request.permutations is not None, used_blocks(request)
-    if request.groups is not None and not tested and "groups" not in used:
+
+
+def check_blocks(request: Request) -> None:
+    """Raise `Refusal` for groups or strata that the selection of a request would not use."""
+    used = ("groups", "strata") if request.permutations is not None else used_blocks(request)
+    if request.groups is not None and "groups" not in used:
         needs = "--groups needs --fdr, --permutations, -k one_se or --method auto"
         raise Refusal(f"{needs}; to leave out a column, use --drop")
-    if request.strata is not None and not tested and "strata" not in used:
+    if request.strata is not None and "strata" not in used:
         raise Refusal("--strata needs --fdr or --permutations; to leave out a column, use --drop")
 
 
 def used_blocks(request: Request) -> tuple[str, ...]:
     """Return which of groups and strata the fit of a request uses."""
-    if isinstance(request.k, FDR) or request.k == "fdr":
+    rule = find_rule(request)
+    if isinstance(rule, FDR):
         return ("groups", "strata")
-    folds = request.k == "one_se" or isinstance(make_estimator(request), AutoSelector)
+    folds = rule == "one_se" or isinstance(make_estimator(request), AutoSelector)
     return ("groups",) if folds else ()
 
 
@@ -112,11 +87,14 @@ def make_estimator(request: Request) -> Any:
         # Set the default estimators as a parameter, so that the user can set their options.
         estimator.set_params(estimators=estimator._members())
     options = {} if request.solver is None else {"solver": request.solver}
-    options |= dict(map(_parse_option, request.options))
+    options |= dict(map(_parse_option, request.options or ()))
     for name in options.keys() & estimator._variants.keys():  # a variant defines further options
         _check_type(estimator, name, options[name])
         estimator.set_params(**{name: options.pop(name)})
-    given: dict[str, Any] = {"n_features_to_select": request.k, "verbose": request.verbose}
+    given: dict[str, Any] = {
+        "n_features_to_select": find_rule(request),
+        "verbose": request.verbose,
+    }
     if request.dtype not in ("auto", "float32", "float64"):
         raise Refusal(f"dtype must be auto, float32 or float64, got {quote(request.dtype)}")
     if request.dtype != "auto":
@@ -162,16 +140,18 @@ def parameters(estimator: Any) -> dict[str, Any]:
 
 
 def _parse_option(text: str) -> tuple[str, Any]:
-    """Return the name and the value of a text `name=value`.
-
-    The value is a Python literal, true, false or none, or a word.
-    """
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name:
         raise Refusal(f"an option must have the form name=value, got {quote(text)}")
-    if value.lower() in _CONSTANTS:
-        return name, _CONSTANTS[value.lower()]
+    return name, _literal(value)
+
+
+def _literal(text: str) -> Any:
+    """Return the value of a Python literal, true, false or none, and other text unchanged."""
+    constants = {"true": True, "false": False, "none": None}
+    if text.lower() in constants:
+        return constants[text.lower()]
     try:
-        return name, ast.literal_eval(value)
+        return ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return name, value
+        return text

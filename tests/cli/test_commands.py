@@ -130,8 +130,8 @@ def test_select_prints_and_writes(table, tmp_path):
     assert list(written.target) == list(read.target)
     assert plot.read_bytes().startswith(b"\x89PNG")
     text = page.read_text(encoding="utf-8")
-    repeated = f"--target kind --method anova -k 2 --report {page} --impute median --seed 0"
-    assert f"{repeated} --resamples 3<" in text
+    repeated = "--target kind --impute median --method anova -k 2 --seed 0"
+    assert f"{repeated} --report {page} --resamples 3<" in text
     assert "Missing values that were imputed" in text
     # Without --force nothing is overwritten.
     before = out.read_bytes()
@@ -444,7 +444,7 @@ def test_memory_may_be_out_anywhere(table, monkeypatch):
     for module, name in (
         (_answer, "target_values"),
         (_output, "print_selection"),
-        (_output, "_number"),
+        (_output, "number"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(module, name, mock.Mock(side_effect=MemoryError))

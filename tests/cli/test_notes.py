@@ -55,6 +55,10 @@ def test_ordinary_tables_have_no_notes():
         ("plateNumber", np.arange(40.0) ** 1.5, "'plateNumber' (its name)"),
         ("Age (years)", np.arange(40.0) ** 1.5, "'Age (years)' (its name)"),
         ("code", np.arange(40) // 10 * 1.0, "'code' (few distinct values)"),
+        ("patient_id", np.arange(40.0) % 7 * 40 + np.arange(40), "'patient_id' (its name)"),
+        ("rowIndex", np.arange(40.0) % 7 * 40 + np.arange(40), "'rowIndex' (its name)"),
+        ("gene3", np.arange(40.0), "'gene3' (increasing whole numbers)"),
+        ("gene3", np.arange(40.0) ** 2, "'gene3' (increasing whole numbers)"),
         ("gene3", np.arange(40) % 2 + np.arange(40) / 100, "'gene3' (it nearly determines 'kind')"),
     ],
 )
@@ -70,6 +74,7 @@ def test_metadata_is_noted(name, values, why):
 
 def test_names_that_all_columns_share_are_no_metadata():
     assert notes(table(names=[f"time_{j}" for j in range(8)])) == ""
+    assert notes(table(names=["acid", "ides", "nonet", "keyed", "a", "b", "c", "d"])) == ""
     assert notes(table(names=["stage", "manage", "runner", "dated", "a", "b", "c", "d"])) == ""
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 from scipy import stats
 
 from jaxfs import Stability, plot
-from jaxfs.cli import _answer, _effects, _pictures, _report
+from jaxfs.cli import _answer, _effects, _report
 from jaxfs.cli._answer import Answer
 from jaxfs.cli._effects import Effects
 from jaxfs.cli._request import Request
@@ -95,9 +95,9 @@ def report():
         "auto": SimpleNamespace(measure_=NAME, comparison_=rows, n_features_=3),
         "overlap": {NAME: {NAME: 1.0, "b": 0.25}, "b": {NAME: 0.25, "b": 1.0}},
         "show_scores": True,
-        "heat": [_pictures.picture(pixels, NAME, NAME)],
-        "panels": [_pictures.picture(bars, "", NAME)],
-        "curves": [_pictures.picture(bars, NAME, NAME)],
+        "heat": [_report.picture(pixels, NAME, NAME)],
+        "panels": [_report.picture(bars, "", NAME)],
+        "curves": [_report.picture(bars, NAME, NAME)],
         "command": NAME,
         "versions": _report.versions() | {NAME: NAME},
     }  # fmt: skip
@@ -151,7 +151,7 @@ def test_empty_parts_are_left_out(report):
     assert page.said("h2") == headings
     at = page.said("bdi").index("b")
     assert page.said("bdi")[at : at + 2] == ["b", "a"]  # in the order of the selection
-    assert page.said("td")[:4] == ["1", "–", "2", "1"]
+    assert page.said("td")[:4] == ["1", "—", "2", "1"]
     assert page.said("button") == ["rank", "feature", "score"]
     assert "target" not in page.said("th")
     page = Page(render(report, show_scores=False))
@@ -168,12 +168,12 @@ def test_equal_runs_write_equal_bytes_and_large_drawings_are_pixels(report, monk
     assert render(report) == render(report)
 
     def drawn():
-        return _pictures.picture(functools.partial(plot.score_bars, [1.0, 2.0]), "t", "a")
+        return _report.picture(functools.partial(plot.score_bars, [1.0, 2.0]), "t", "a")
 
     first = drawn()
     assert first == drawn()
     assert first.url.startswith("data:image/svg+xml;base64,")
-    monkeypatch.setattr(_pictures, "LARGEST_SVG", 0)
+    monkeypatch.setattr(_report, "LARGEST_SVG", 0)
     kind, _, content = drawn().url.partition(",")
     assert kind == "data:image/png;base64"
     assert base64.b64decode(content).startswith(b"\x89PNG")

@@ -204,6 +204,6 @@ def test_comparison_of_numbers_has_no_classes():
     rng = np.random.default_rng(2)
     x = rng.normal(size=(40, 4))
     data = Table(list("abcd"), x, x[:, 0] + 0.1 * rng.normal(size=40), "y")
-    found = _compare.compare(data, [Request("pearson", 1)], folds=4, seed=0)
+    found = _compare.compare(data, [Request("pearson", "1")], folds=4)
     assert found.methods[0].auc is None
     assert "R²" in found.verdict

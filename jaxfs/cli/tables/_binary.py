@@ -9,7 +9,7 @@ import functools
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy as np
 
 from jaxfs._checks import listed
 from jaxfs.cli.tables import _matlab
-from jaxfs.cli.tables._allowance import COPIES, Allowance
 from jaxfs.cli.tables._columns import (
-    EXACT,
+    COPIES,
+    Allowance,
     Columns,
     TableError,
     default_names,
@@ -87,17 +87,16 @@ def read_xlsx(path: Path, allowed: Allowance) -> Columns:
 def _from_frame(frame: Any, allowed: Allowance) -> Columns:
     """Return the columns of a frame of polars; a stored index of pandas names the rows."""
     import polars as pl
+    from polars import selectors
 
     index = [name for name in frame.columns if _INDEX.fullmatch(name)]
     rows = ["/".join(map(str, row)) for row in frame.select(index).iter_rows()]
     frame = frame.drop(index)
-    arrays = []
-    for series in frame:
-        if series.dtype.is_numeric() or series.dtype == pl.Boolean:
-            whole = series.dtype.is_integer() and not series.null_count()
-            arrays.append((series if whole else series.cast(pl.Float64)).to_numpy())
-        else:
-            arrays.append(_words(series.to_list()))
+    numbers = selectors.numeric() | selectors.boolean()
+    frame = frame.with_columns(numbers.cast(pl.Float64))
+    arrays = [
+        column.to_numpy() if column.dtype.is_float() else column.to_list() for column in frame
+    ]
     found = _from_arrays(frame.columns, arrays, allowed)
     if index:
         found.rows = rows
@@ -169,12 +168,6 @@ def _dense(array: Any, allowed: Allowance) -> Any:
     return array.toarray()
 
 
-def _words(values: Iterable[Any]) -> np.ndarray:
-    """Return strings, with `None` for missing values, or an array of NaN if all are missing."""
-    words = np.array([None if value is None else str(value) for value in values], dtype=object)
-    return words if any(word is not None for word in words) else np.full(len(words), np.nan)
-
-
 def _from_named(arrays: dict[str, np.ndarray], allowed: Allowance) -> Columns:
     matrices = {
         name: a for name, a in arrays.items() if a.ndim == 2 and a.dtype.kind in "fiub" and a.size
@@ -201,18 +194,20 @@ def _from_named(arrays: dict[str, np.ndarray], allowed: Allowance) -> Columns:
     return found
 
 
-def _from_arrays(names: list[str], arrays: list[np.ndarray], allowed: Allowance) -> Columns:
-    """Return the columns from arrays: real numbers as float64, other types as strings."""
+def _from_arrays(names: list[str], arrays: list[Any], allowed: Allowance) -> Columns:
+    """Return the columns from arrays: real numbers as float64, other types as strings.
+
+    A column in which all values are missing holds numbers.
+    """
     if not arrays or not len(arrays[0]):
         raise TableError("the table is empty")
     allowed.check_matrix(len(arrays[0]), len(arrays))
     found = Columns(names, [], len(names))
-    for j, array in enumerate(arrays):
-        if array.dtype.kind not in "fiub":
-            found.arrays.append(_words(array))
+    for array in arrays:
+        if isinstance(array, np.ndarray) and array.dtype.kind in "fiub":
+            found.arrays.append(array.astype(np.float64, copy=False))
             continue
-        found.arrays.append(values := array.astype(np.float64, copy=False))
-        large = (np.abs(values) >= EXACT) & (array.dtype.kind in "iu")
-        if any(int(a) != int(b) for a, b in zip(array[large], values[large], strict=True)):
-            found.inexact.append(j)
+        words = [None if value is None else str(value) for value in array]
+        kind = float if all(word is None for word in words) else object
+        found.arrays.append(np.array(words, dtype=kind))
     return found

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxfs.cli.tables._allowance import PART, Allowance
-from jaxfs.cli.tables._columns import TableError
+from jaxfs.cli.tables._columns import PART, Allowance, TableError
 
 #: Codes of the kinds of elements: containers, then data with their NumPy types or encodings.
 _MATRIX, _COMPRESSED = 14, 15

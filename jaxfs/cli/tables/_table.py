@@ -15,11 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from jaxfs._checks import listed
-from jaxfs.cli.tables import _binary, _reshape, _text
-from jaxfs.cli.tables._allowance import GIGABYTES, Allowance
+from jaxfs.cli.tables import _binary, _columns, _text
 from jaxfs.cli.tables._columns import (
+    GIGABYTES,
+    Allowance,
     Columns,
     TableError,
+    as_text,
     is_number,
     is_word,
     missing,
@@ -38,12 +40,10 @@ _BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
     ".h5ad": _binary.read_h5ad,
 }
 _POSITION = re.compile(r"[+-]?\d{1,9}", re.ASCII)
-#: Names of row identifiers: `id`, `patient_id`, `sampleIndex`.
-_IDENTIFIER = re.compile(
-    r"(?:^|[\W_])(?i:id|index|idx|key|nr|no)(?:$|[\W_])|[a-z](?:Id|ID|Index|Key|Nr|No)$"
-)
-#: Number of rows from which increasing integers are unlikely to be a measurement.
-_RISING = 8
+#: Number of distinct words up to which a column of words may be a code.
+_FEW_WORDS = 20
+#: Smallest number from which float64 does not represent every integer.
+_EXACT = 2.0**53
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,9 +118,9 @@ def read_table(
     options = {"header": header, "delimiter": delimiter, "decimal": decimal}
     columns = _read_columns(Path(path), [] if transpose else asked, options, max_gb)
     if transpose:
-        columns = _reshape.transpose(columns)
+        columns = _columns.transpose(columns)
     rows_at = _take_row_names(columns, asked)
-    names = _distinct_names(columns)
+    names = _distinct_names(columns, rows_at)
     dropped = {j for name in drop for j in _find(columns, names, name, "drop")}
     at = None if target is None else _find_one(columns, names, target, "target")
     labelled = {name: _find_one(columns, names, name, "groups and strata") for name in labels}
@@ -136,11 +136,13 @@ def read_table(
     other = dropped | {at, rows_at, *labelled.values()}
     features = [j for j in range(columns.num_candidates) if j not in other and names[j]]
     table = _build_table(columns, names, features, at, encoded)
-    kept = {name: _complete(columns.arrays[j], name) for name, j in labelled.items()}
-    table = dataclasses.replace(table, labels=kept)
+    for name, j in labelled.items():
+        if count := int(missing(columns.arrays[j]).sum()):
+            raise TableError(f"{quote(name)} has {plural(count, 'missing value')}; fill them in")
+    groups = {name: columns.arrays[j] for name, j in labelled.items()}
     used = {*features, at}
     marks = {mark for j, found in columns.marks.items() if j in used for mark in found}
-    table = _impute(table, impute, marks)
+    table = _impute(dataclasses.replace(table, labels=groups), impute, marks)
     _check_informative(table)
     return table
 
@@ -181,34 +183,32 @@ def _take_row_names(columns: Columns, asked: list[str]) -> int | None:
         return None
     if not nameless and not all(map(is_word, cells)):
         return None  # a column of numbers with a typo
-    columns.rows = list(cells) if words else [f"{cell:.17g}" for cell in cells]
-    columns.rows_name = "" if nameless else name
+    columns.rows, columns.rows_name = [*map(as_text, cells)], "" if nameless else name
     called = "without a name" if nameless else quote(name)
     columns.notes.append(f"the first column, {called}, names the rows and is not a feature")
-    unused = (name for k in itertools.count() if (name := "row" + k * "_") not in columns.names)
-    columns.names[0] = name or next(unused)
     return 0
 
 
-def _distinct_names(columns: Columns) -> list[str]:
+def _distinct_names(columns: Columns, rows_at: int | None) -> list[str]:
     """Return a distinct name for each column; columns that are left out have an empty name."""
-    nameless = [j for j, name in enumerate(columns.names) if not name]
-    full = [j for j in nameless if not np.all(columns.arrays[j] != columns.arrays[j])]
+    nameless = [j for j, name in enumerate(columns.names) if not name and j != rows_at]
+    full = [str(j + 1) for j in nameless if not missing(columns.arrays[j]).all()]
     if full:
-        where = listed(str(j + 1) for j in full)
-        raise TableError(f"{plural(len(full), 'column')} without a name, at position {where}")
+        raise TableError(
+            f"{plural(len(full), 'column')} without a name, at position {listed(full)}"
+        )
     if nameless:
         columns.notes.append(f"{plural(len(nameless), 'empty column')} without a name left out")
-    counts, seen = Counter(columns.names), Counter[str]()
-    taken, names = set(counts), []
+    seen, taken, names = Counter[str](), set(columns.names), []
     for name in columns.names:
         seen[name] += 1
-        own, number = name, seen[name]
-        while name and number > 1 and own in taken:
-            own, number = f"{name}.{number}", number + 1
-        taken.add(own)
+        own = name
+        if name and seen[name] > 1:
+            numbered = (f"{name}.{number}" for number in itertools.count(seen[name]))
+            own = next(new for new in numbered if new not in taken)
+            taken.add(own)
         names.append(own)
-    repeated = [quote(name) for name, count in counts.items() if name and count > 1]
+    repeated = [quote(name) for name, count in seen.items() if name and count > 1]
     if repeated:
         columns.notes.append(f"repeated names were numbered: {listed(repeated)}")
     return names
@@ -233,9 +233,8 @@ def _find(columns: Columns, names: list[str], wanted: str, what: str) -> list[in
         return [position - 1 if position > 0 else len(names) + position]
     known = names[columns.num_candidates :] + names[: columns.num_candidates]
     shown = listed(quote(name) for name in known if name)
-    rows = columns.rows or columns.arrays[0].tolist()
     hint = suggest(wanted, known) or suggest(wanted.removesuffix("s"), known)
-    if wanted in rows:
+    if wanted in (columns.rows or columns.arrays[0].tolist()):
         hint = "; a row has this name: if the rows are features, use --transpose"
     raise TableError(f"{what}: no column is called {quote(wanted)}; there are {shown}{hint}")
 
@@ -247,34 +246,35 @@ def _find_one(columns: Columns, names: list[str], wanted: str, what: str) -> int
     return at
 
 
-def _complete(labels: np.ndarray, name: str) -> np.ndarray:
-    """Return a column of labels, or raise `TableError` if some of them are missing."""
-    if count := int(missing(labels).sum()):
-        raise TableError(f"{quote(name)} has {plural(count, 'missing value')}; fill them in")
-    return labels
-
-
 def _build_table(
     columns: Columns, names: list[str], features: list[int], at: int | None, encoded: set[int]
 ) -> Table:
     """Return a table of the features and the target, which may still have missing values."""
     if not features:
         raise TableError("no feature is left after the target, row names and dropped columns")
-    kept, arrays = [names[j] for j in features], [columns.arrays[j] for j in features]
-    positions = [j + 1 for j in features]
-    if encoded:
-        kept, arrays, positions = _reshape.encode(kept, arrays, positions, encoded)
+    kept: list[str] = []
+    arrays: list[np.ndarray] = []
+    positions: list[int] = []
+    for j in features:
+        own = {names[j]: columns.arrays[j]}
+        if j in encoded:
+            own = _columns.indicators(names[j], columns.arrays[j])
+        kept += own.keys()
+        arrays += own.values()
+        positions += [j + 1] * len(own)
     values = _matrix(kept, arrays, columns.notes)
-    notes = columns.notes + _note_identifiers(values, kept)
+    notes = columns.notes
     target, target_name = (None, None) if at is None else (columns.arrays[at], names[at])
-    if target is not None and target.dtype.kind == "f" and np.isinf(target).any():
-        raise TableError(f"the target {quote(target_name)} has infinite values")
-    if target is not None and "none" in {str(value).lower() for value in target if value}:
+    numbers = dict(zip(kept, values.T, strict=True))
+    if target is not None and target.dtype.kind == "f":
+        numbers[str(target_name)] = target
+        if np.isinf(target).any():
+            raise TableError(f"the target {quote(target_name)} has infinite values")
+    elif target is not None and "none" in {str(value).lower() for value in target}:
         notes.append(f"'none' is read as a value of {quote(target_name)}, not as missing")
-    used = {*features, at}
-    inexact = [quote(names[j]) for j in columns.inexact if j in used]
-    if inexact:
-        notes.append(f"integers too large for float64 were rounded in {listed(inexact)}")
+    large = [quote(name) for name, column in numbers.items() if (abs(column) >= _EXACT).any()]
+    if large:
+        notes.append(f"numbers from 2⁵³ on were rounded in {listed(large)}")
     return Table(
         kept, values, target, target_name, columns.rows, tuple(notes), positions,
         rows_name=columns.rows_name,
@@ -295,12 +295,7 @@ def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.
         else:
             words.append(j)
     if words:
-        cells = [cell for cell in arrays[words[0]] if cell is not None]
-        word = next((cell for cell in cells if not is_number(cell)), cells[0])
-        raise TableError(
-            f"{listed(quote(names[j]) for j in words)} {'are' if len(words) > 1 else 'is'} not "
-            f"numeric ({quote(word)} in {quote(names[words[0]])}): {_remedy(arrays, words)}"
-        )
+        raise _not_numeric(names, arrays, words)
     if read:
         notes.append(f"true and false were read as 1 and 0 in {listed(read)}")
     values = np.stack(arrays, axis=1)
@@ -310,16 +305,20 @@ def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.
     return values
 
 
-def _remedy(arrays: list[np.ndarray], words: list[int]) -> str:
-    """Return what to do about the columns `words`, which are not numeric."""
-    first = arrays[words[0]]
-    places = [[cell is not None and is_word(str(cell)) for cell in arrays[j]] for j in words]
+def _not_numeric(names: list[str], arrays: list[np.ndarray], words: list[int]) -> TableError:
+    """Return an error that says what to do about the columns `words`, which are not numeric."""
+    places = [[cell is not None and is_word(cell) for cell in arrays[j]] for j in words]
+    known = [cell for cell in arrays[words[0]] if cell is not None]
+    example = next((cell for cell in known if not is_number(cell)), known[0])
+    remedy = "encode it, or use --drop"
     if len(words) == len(arrays) > 1 and all(p == places[0] for p in places) and not all(places[0]):
-        return "the same rows hold words in all columns: if rows are features, use --transpose"
-    values = {cell for cell in first if cell is not None}
-    if len(values) <= min(_reshape.FEW_WORDS, len(first) / 2):
-        return "use --categorical to encode its values as 0 and 1, or --drop"
-    return "encode it, or use --drop"
+        remedy = "the same rows hold words in all columns: if rows are features, use --transpose"
+    elif len(set(known)) <= min(_FEW_WORDS, len(places[0]) / 2):
+        remedy = "use --categorical to encode its values as 0 and 1, or --drop"
+    return TableError(
+        f"{listed(quote(names[j]) for j in words)} {'are' if len(words) > 1 else 'is'} not "
+        f"numeric ({quote(example)} in {quote(names[words[0]])}): {remedy}"
+    )
 
 
 def _list_counts(names: list[str], found: np.ndarray) -> str:
@@ -340,8 +339,8 @@ def _impute(table: Table, how: str | None, marks: set[str]) -> Table:
     if how is None or (how == "median" and lost.any()):
         found = [f"{plural(int(lost.sum()), 'row')} without a target"] if lost.any() else []
         found += [_list_counts(table.names, gaps)] if gaps.any() else []
-        written = [quote(mark) for mark in sorted(marks) if mark] + ["nothing"] * ("" in marks)
-        found += [f"written {listed(written)}"] if marks else []
+        written = [quote(mark) if mark else "nothing" for mark in sorted(marks)]
+        found += [f"written {listed(written)}"] if written else []
         way = "--impute drop" if lost.any() else "--impute median or --impute drop"
         raise TableError(f"missing values: {'; '.join(found)}; use {way}")
     if how == "median":
@@ -372,15 +371,3 @@ def _check_informative(table: Table) -> None:
         raise TableError(f"all {d} features are constant")
     if table.target is not None and (table.target == table.target[0]).all():
         raise TableError(f"the target {quote(table.target_name)} has one value only")
-
-
-def _note_identifiers(values: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Return a note on features that look like row identifiers; they can reveal the target."""
-    found = []
-    whole = (values == np.round(values)).all(axis=0)  # neither fractions nor missing values
-    for j in np.flatnonzero(whole).tolist():
-        column, n = values[:, j], len(values)
-        rising = n >= _RISING and (np.diff(column) > 0).all()
-        if rising or (_IDENTIFIER.search(names[j]) and len(np.unique(column)) == n > 2):
-            found.append(quote(names[j]))
-    return [f"possible row identifiers: {listed(found)}; --drop leaves them out"] if found else []

@@ -7,37 +7,33 @@ therefore first converts the text to the form of RFC 4180, or raises `TableError
 import gzip
 import re
 import zlib
-from collections.abc import Collection
-from decimal import Decimal
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jaxfs.cli.tables import _columns
-from jaxfs.cli.tables._allowance import PART, Allowance
-from jaxfs.cli.tables._columns import MISSING_CELLS, Columns, TableError, is_number, plural, quote
+from jaxfs.cli.tables._columns import Allowance, Columns, TableError, is_number, plural, quote
 
 if TYPE_CHECKING:
     import polars as pl
 
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
 #: Byte order marks by encoding. The mark of UTF-32 begins with the mark of UTF-16.
-_BYTE_ORDER_MARKS: dict[str, tuple[bytes, ...]] = {
-    "utf-8-sig": (b"\xef\xbb\xbf",),
-    "utf-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),
-    "utf-16": (b"\xff\xfe", b"\xfe\xff"),
+_BYTE_ORDER_MARKS = {
+    b"\xef\xbb\xbf": "utf-8-sig",
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
 }
 #: Forms of cells, as case-insensitive regular expressions.
-_FORMS = {
-    "missing": "|".join(map(re.escape, sorted(MISSING_CELLS))),
-    "none": "none",
-    "point": r"[+-]?[0-9]*\.[0-9]*(?:e[+-]?[0-9]+)?",
-    "comma": r"[+-]?[0-9]+,[0-9]+(?:e[+-]?[0-9]+)?",
-    "1,234": r"[+-]?[1-9][0-9]{0,2},[0-9]{3}",
-    "1.234": r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}",
-    "234": r"[+-]?[0-9]{1,3}",
-}
+_MISSING = "|".join(map(re.escape, sorted(_columns.MISSING_CELLS)))
+_POINT = r"[+-]?[0-9]*\.[0-9]*(?:e[+-]?[0-9]+)?"
+_COMMA = r"[+-]?[0-9]+,[0-9]+(?:e[+-]?[0-9]+)?"
+_THOUSANDS = r"[+-]?[1-9][0-9]{{0,2}}{}[0-9]{{3}}"
+_UP_TO_999 = r"[+-]?[0-9]{1,3}"
 #: Peak memory in bytes, for each byte of the text and for each cell.
 _COPIES, _CELL = 6, 48
 #: Number of lines from which the delimiter is detected.
@@ -73,25 +69,29 @@ def read_text(
     if len(mark) != 1 or not mark.isascii() or mark in '"\r\n':
         known = ", ".join(_DELIMITERS)
         raise TableError(f"delimiter must be one ASCII character or {known}, got {mark!r}")
-    cells, n, ragged = _parse(text, mark, allowed)
-    first = cells.gather_every(n).to_list()
-    ends_empty = ragged and not any(cells.tail(n - 1))
+    if decimal not in ("auto", "point", "comma"):
+        raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
+    frame, ragged = _parse(text, mark, allowed)
+    first = [(cell or "").strip() for cell in frame.row(0)]
+    last = frame.to_series(-1).slice(1)
+    ends_empty = ragged and not any((cell or "").strip() for cell in last)
     if ends_empty:
-        cells, first = cells.head(len(cells) - n), first[1:]
+        frame, first = frame.drop(last.name), first[1:]
         notes.append("every record but the first ends in a delimiter; this adds no column")
     named = _has_header(first, header, wanted)
     if ragged and not named:
         raise TableError(ragged)
-    if named and n == 1:
+    if named and len(frame) == 1:
         raise TableError("the table holds names but no row of values")
     if not named and header == "auto":
         notes.append("no row of names was found: the first row is read as values")
     names = first if named else _columns.default_names(len(first))
     columns = Columns(names, [], len(names), named, notes=notes)
-    _set_arrays(cells, columns, mark, decimal)
+    _set_arrays(columns, frame.slice(1) if named else frame, mark, decimal)
     if ragged and not ends_empty:  # row names written by R are words or row numbers
         start = columns.arrays[0].tolist()
-        if start != list(range(1, n)) and not all(map(_columns.is_word, map(str, start))):
+        counted = start == list(range(1, len(frame)))
+        if not counted and not all(map(_columns.is_word, map(str, start))):
             raise TableError(ragged)
     return columns
 
@@ -101,16 +101,14 @@ def _decode(path: Path, allowed: Allowance) -> tuple[str, list[str]]:
     if path.suffix.lower() == ".gz":
         try:
             with gzip.open(path) as stream:
-                data = allowed.gather(iter(lambda: stream.read(PART), b""), _COPIES)
+                data = allowed.gather(iter(lambda: stream.read(_columns.PART), b""), _COPIES)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(f"the file is not a valid gzip file ({error})") from error
     else:
         allowed.check(allowed.stored, _COPIES)
         data = path.read_bytes()
-    encoding = next(
-        (name for name, bom in _BYTE_ORDER_MARKS.items() if data.startswith(bom)), "utf-8"
-    )
-    notes = []
+    encodings = (name for mark, name in _BYTE_ORDER_MARKS.items() if data.startswith(mark))
+    encoding, notes = next(encodings, "utf-8"), []
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -134,8 +132,8 @@ def _detect(text: str) -> str:
     return max(",;\t|", key=lines[0].count)
 
 
-def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, str]:
-    """Return the cells of a text, column by column, the number of records, and a message.
+def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.DataFrame", str]:
+    """Return the cells of a text as strings, and a message.
 
     If the first record has one cell less than all others, it gets an empty first cell. The message
     describes this, and is empty otherwise. Other records of unequal length raise `TableError`.
@@ -152,8 +150,7 @@ def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, 
     if '"' in text:
         m = re.escape(mark)
         quoted = re.compile(rf'(?<![^{m}\n]) *("[^"]*(?:""[^"]*)*") *(?![^{m}\n])')
-        text = quoted.sub(r"\1", text)
-        bare = quoted.sub("", text)
+        text, bare = quoted.sub(r"\1", text), quoted.sub("", text)
         if '"' in bare:
             record = bare[: bare.index('"')].count("\n") + 1
             raise TableError(f"record {record}: malformed quoting")
@@ -173,10 +170,7 @@ def _parse(text: str, mark: str, allowed: Allowance) -> tuple["pl.Series", int, 
         frame = pl.read_csv(text.encode(), separator=mark, has_header=False, infer_schema=False)
         if frame.shape != (len(counts), width):
             raise ValueError(f"{len(counts)} records expected, {frame.height} found")
-    # Join all columns into one, because polars is slow on many short columns.
-    del text, bare, lines
-    cells = pl.concat(frame.get_columns(), rechunk=True).fill_null("")
-    return cells.str.strip_chars(), len(counts), ragged
+    return frame, ragged
 
 
 def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
@@ -194,7 +188,7 @@ def _has_header(first: list[str], header: str, wanted: Collection[str]) -> bool:
     return words
 
 
-def _set_arrays(cells: "pl.Series", columns: Columns, mark: str, decimal: str) -> None:
+def _set_arrays(columns: Columns, frame: "pl.DataFrame", mark: str, decimal: str) -> None:
     """Set the arrays: numbers if every cell of a column is a number or missing, otherwise strings.
 
     In a column of strings, `none` is a value, such as a treatment. In a column of numbers, it is a
@@ -202,74 +196,74 @@ def _set_arrays(cells: "pl.Series", columns: Columns, mark: str, decimal: str) -
     """
     import polars as pl
 
-    n = len(cells) // len(columns.names)
+    # Join all columns into one, because polars is slow on many short columns.
+    cells = pl.concat(frame.get_columns(), rechunk=True).fill_null("").str.strip_chars()
+    n = len(frame)
 
     def grid(series: "pl.Series") -> np.ndarray:
-        return series.to_numpy().reshape(-1, n)[:, int(columns.named) :]
+        return series.to_numpy().reshape(-1, n)
 
     values = grid(cells.cast(pl.Float64, strict=False))
-    # If the cells have no comma, only columns with cells that are not plain numbers are checked.
-    odd = np.isnan(values).any(axis=1)
+    # Look only at columns with other cells than plain numbers, unless a comma may be decimal.
+    plain = decimal == "point" or (
+        decimal == "auto" and mark != ";" and not cells.str.contains(",", literal=True).any()
+    )
+    odd = np.isnan(values).any(axis=1) if plain else np.ones(len(values), bool)
     part = cells.filter(pl.Series(np.repeat(odd, n)))
-    if mark == ";" or decimal == "comma" or part.str.contains(",", literal=True).any():
-        odd, part = np.ones_like(odd), cells
-    forms = {"number": ~np.isnan(values)}
-    for form, regex in _FORMS.items():
-        forms[form] = np.zeros(values.shape, bool)
-        forms[form][odd] = grid(part.str.contains(f"(?i)^(?:{regex})$"))
-    missing, numeric = forms["missing"], forms["number"]
-    if _has_decimal_commas(columns, cells, forms, mark, decimal):
-        numeric = numeric | forms["comma"]
+
+    def match(form: str) -> np.ndarray:
+        found = np.zeros(values.shape, bool)
+        found[odd] = grid(part.str.contains(f"(?i)^(?:{form})$"))
+        return found
+
+    missing, numeric = match(_MISSING), ~np.isnan(values)
+    if not plain and _has_decimal_commas(columns, frame, match, missing, numeric, mark, decimal):
+        numeric |= match(_COMMA)
         values = grid(cells.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False))
     words = ~(numeric | missing).all(axis=1)
-    missing = missing & ~(forms["none"] & words[:, None])
-    large = (np.abs(values) >= _columns.EXACT) & np.isfinite(values)
+    missing &= ~(match("none") & words[:, None])
     columns.arrays = list(values)
-    for j in np.flatnonzero(words | (missing | large).any(axis=1)).tolist():
-        column = _column(cells, columns, j)
+    for j in np.flatnonzero(words | missing.any(axis=1)).tolist():
+        column = np.array(cells[j * n : (j + 1) * n].to_list(), dtype=object)
         columns.marks[j] = set(column[missing[j]])
         if words[j]:
             column[missing[j]] = None
             columns.arrays[j] = column
-        elif any(c.lstrip("+-").isdecimal() and Decimal(c) != float(c) for c in column[large[j]]):
-            columns.inexact.append(j)
-
-
-def _column(cells: "pl.Series", columns: Columns, j: int) -> np.ndarray:
-    n = len(cells) // len(columns.names)
-    return np.array(cells[j * n + columns.named : (j + 1) * n].to_list(), dtype=object)
 
 
 def _has_decimal_commas(
-    columns: Columns, cells: "pl.Series", forms: dict[str, np.ndarray], mark: str, decimal: str
+    columns: Columns,
+    frame: "pl.DataFrame",
+    match: Callable[[str], np.ndarray],
+    missing: np.ndarray,
+    numeric: np.ndarray,
+    mark: str,
+    decimal: str,
 ) -> bool:
     """Return whether commas in numbers are decimal.
 
     Commas or points that may also separate thousands raise `TableError`.
     """
-    if decimal not in ("auto", "point", "comma"):
-        raise TableError(f"decimal must be auto, point or comma, got {decimal!r}")
-    if decimal == "point":
-        return False
-    numeric = (forms["number"] | forms["comma"] | forms["missing"]).all(axis=1)
-    commas, points = (forms[form].any(axis=1) & numeric for form in ("comma", "point"))
+    comma = match(_COMMA)
+    numbers = (numeric | comma | missing).all(axis=1)
+    commas, points = (found.any(axis=1) & numbers for found in (comma, match(_POINT)))
     if decimal == "comma":
         if points.any():
             raise TableError("with --decimal comma no number may have a point, but some have one")
         return True
-    if not points.any() and (forms["comma"] & ~forms["1,234"])[commas].any():
+    if not points.any() and (comma & ~match(_THOUSANDS.format(",")))[commas].any():
         number = plural(int(commas.sum()), "column")
         columns.notes.append(f"decimal commas in {number} were read as points")
         return True
     name, sign, doubtful = "comma", ",", commas
-    if not commas.any() and mark == ";":
-        mixed = [forms[form].any(axis=1) for form in ("1.234", "234")]
-        whole = (forms["1.234"] | forms["234"] | forms["missing"]).all(axis=1)
-        name, sign, doubtful = "point", ".", mixed[0] & mixed[1] & whole
+    if mark == ";" and not commas.any():
+        grouped, short = match(_THOUSANDS.format(r"\.")), match(_UP_TO_999)
+        whole = (grouped | short | missing).all(axis=1)
+        name, sign, doubtful = "point", ".", grouped.any(axis=1) & short.any(axis=1) & whole
     for j in np.flatnonzero(doubtful).tolist():
-        example = next(cell for cell in _column(cells, columns, j) if sign in cell)
+        example = next(cell for cell in frame.to_series(j) if cell and sign in cell)
         raise TableError(
-            f"the {name} of {quote(example)} in column {quote(columns.names[j])} may be decimal or "
-            f"separate thousands: use --decimal {name}, or remove the {name}s"
+            f"the {name} of {quote(example.strip())} in column {quote(columns.names[j])} may be "
+            f"decimal or separate thousands: use --decimal {name}, or remove the {name}s"
         )
     return False
