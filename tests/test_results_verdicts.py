@@ -65,12 +65,12 @@ def test_dirichlet_tables():
     verdict = of_dirichlet("S1", same)
     # The paper's network was not run.
     assert verdict.startswith("reproduced in part")
-    assert "on 7 of 7 sets and is worse on 0, and 14 of 14 numbers" in verdict
+    assert "on 7 of 7 sets and misses them on 0, and 14 of 14 numbers" in verdict
     assert of_dirichlet("S1", worse).startswith("not reproduced")
-    assert "on 0 of 7 sets and is worse on 7" in of_dirichlet("S1", worse)
+    assert "on 0 of 7 sets and misses them on 7" in of_dirichlet("S1", worse)
     # A smaller RMSE is better, but it is not the paper's.
-    assert "on 0 of 7 sets and is worse on 0" in of_dirichlet("S3", worse)
-    assert "on 0 of 7 sets and is worse on 7" in of_dirichlet("S3", downstream(40.0))
+    assert "on 0 of 7 sets and misses them on 0" in of_dirichlet("S3", worse)
+    assert "on 0 of 7 sets and misses them on 7" in of_dirichlet("S3", downstream(40.0))
 
 
 def test_numbers_agree_within_two_standard_errors():

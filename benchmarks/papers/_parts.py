@@ -223,14 +223,11 @@ def sections(page: str) -> dict[str, tuple[str, str, str]]:
 
 def tables(text: str) -> list[Table]:
     """The cells of every Markdown table, without the line below its header."""
-    return [
-        [
-            [cell.strip() for cell in line[1:-1].split("|")]
-            for line in block.splitlines()
-            if not re.fullmatch(r"[| :-]+", line) or not re.search("-", line)
-        ]
-        for block in re.findall(r"(?:^\|.*\|\n?)+", text, re.M)
-    ]
+    found = []
+    for block in re.findall(r"(?:^\|.*\|\n?)+", text, re.M):
+        header, _, *rows = block.splitlines()
+        found.append([[cell.strip() for cell in row[1:-1].split("|")] for row in (header, *rows)])
+    return found
 
 
 def numbers_in(cell: str) -> list[float]:
@@ -245,6 +242,7 @@ def agrees(gap: float, error: float, rounding: float = 0.0) -> bool:
     `error` is that of the difference, or ours if the paper gives none. `rounding` is half a unit of
     the paper's last digit.
     """
+    # Printed decimals, such as 0.3 and 0.1 + 0.2, are equal up to rounding.
     return bool(abs(gap) <= 2 * error + rounding + 1e-9)
 
 

@@ -32,7 +32,8 @@ shrinkage, a ridge of only 0.001 times the mean variance, and random features on
 
 Classifiers: AdaBoost of 100 stumps for each class against the others, a linear SVM with C = 0.01,
 an RBF-SVM with the options of scikit-learn, and QDA with 0.1 added to the variances, all three on
-standardised features. The paper does not name its settings. No classifier was tuned.
+standardised features. The paper does not name its settings. None of these classifiers was tuned for
+this page; the ridge and shrinkage of GC and GKL were.
 """
 PARTS = [
     Absent("Table 1", "notation", "illustration, nothing to reproduce"),
