@@ -3,11 +3,12 @@
 import dataclasses
 import importlib
 import re
+import sys
 from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.papers import _parts
+from benchmarks.papers import __main__, _parts
 from tests.test_readme import quoted, read
 
 #: The numbers of figures and tables of each document.
@@ -118,6 +119,27 @@ def test_interrupted_run_resumes(paper):
     _parts.compute(module.PARTS[0])
     assert runs == [0, 1, 2]
     assert _parts.stored(module.PARTS[0]) == [{"value": i} for i in range(3)]
+
+
+def test_only_missing_splits_are_computed_unless_again(paper, monkeypatch):
+    module, runs = paper
+    monkeypatch.setitem(sys.modules, "benchmarks.papers.toy", module)
+
+    def call(*options):
+        monkeypatch.setattr(sys, "argv", ["papers", "toy", *options])
+        __main__.main()
+
+    call("--splits", "1")
+    assert runs == [0]
+    assert "toy-figure-1" not in _parts.sections(page("toy"))
+    call()
+    call()
+    assert runs == [0, 1, 2]
+    call("--write")
+    assert runs == [0, 1, 2]
+    call("--again")
+    assert runs == [0, 1, 2] * 2
+    assert "toy-figure-1" in _parts.sections(page("toy"))
 
 
 def test_parts_can_share_numbers(paper):
