@@ -16,7 +16,8 @@ EXTRAS := test,dev
 # Options for pytest: `make test ARGS=tests/kernels`, `make test ARGS="-k sqrtm -n 0"`.
 ARGS ?=
 
-# Papers for `make results`: all, or some as in `make results PAPERS="manifest ssfs"`.
+# Papers for `make results`: all, or some as in `make results PAPERS="manifest ssfs"`. Options work
+# as well: `make results PAPERS="ssfs --part ssfs-table-1 --again"`.
 PAPERS ?=
 
 # Delete the half-written target of an interrupted recipe.
@@ -64,7 +65,7 @@ bench: $(VENV)/.stamp ## run every script of benchmarks/speed; JAXFS_DATA=DIR na
 	@set -e; for name in $(sort $(basename $(notdir $(wildcard benchmarks/speed/*.py)))); do \
 		echo "== benchmarks.speed.$$name"; $(PY) -m "benchmarks.speed.$$name"; done
 
-results: $(VENV)/.stamp ## write docs/pages/results, the figures and tables of the papers; JAXFS_DATA=DIR
+results: $(VENV)/.stamp ## compute missing figures and tables of the papers; JAXFS_DATA=DIR
 	$(PY) -m benchmarks.papers $(PAPERS)
 
 lock: ## rewrite constraints.txt with the newest versions

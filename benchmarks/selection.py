@@ -15,6 +15,10 @@ import jaxfs
 
 #: The grid of appendix D.1 of the ManiFeSt paper: bandwidth percentiles.
 PERCENTILES = (5.0, 10.0, 30.0, 50.0, 70.0, 90.0, 95.0)
+#: The grid of `held_out_svm`: C, and γ times the number of features.
+PENALTIES, GAMMAS = (1.0, 10.0), (0.25, 1.0, 4.0)
+#: Its size, in words.
+GRID = f"{len(PENALTIES)} × {len(GAMMAS)}"
 
 Score = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -103,7 +107,7 @@ def held_out_svm(x, y, *, size: int = 800, seed: int = 0):
     """
     order = np.random.default_rng(seed).permutation(len(y))[:size]
     check, fit = order[: len(order) // 4], order[len(order) // 4 :]
-    grid = [(c, gamma / x.shape[1]) for c in (1.0, 10.0) for gamma in (0.25, 1.0, 4.0)]
+    grid = [(c, gamma / x.shape[1]) for c in PENALTIES for gamma in GAMMAS]
     models = [svm(C=c, gamma=gamma).fit(x[fit], y[fit]) for c, gamma in grid]
     found = [model.score(x[check], y[check]) for model in models]
     best = int(np.argmax(found))

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.test_readme import quoted, read
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -55,6 +57,9 @@ def test_demo(tmp_path):
     assert chosen > random + 3
     assert everything > 97
     assert is_picture(tmp_path / "demo.png")
+    accuracies = quoted(read("README.md"), demo=True)
+    assert accuracies
+    assert set(map(float, accuracies)) <= set(found.values())
 
 
 def test_digits(tmp_path):

@@ -24,6 +24,19 @@ def blocks(text: str, *infos: str) -> list[str]:
     return [m["body"] for m in FENCE.finditer(text) if m["info"].strip() in infos]
 
 
+def quoted(text: str, *, demo: bool) -> list[str]:
+    """Accuracies in the paragraphs that name `make demo`, or in all others."""
+    paragraphs = [p for p in text.split("\n\n") if ("make demo" in p) == demo]
+    found = r"(?<![\w.])(\d+(?:\.\d+)?)(?:\s?%|\s+per\s+cent|\s+points)"
+    return [number for paragraph in paragraphs for number in re.findall(found, paragraph)]
+
+
+def test_quoted_accuracies_are_found():
+    text = "80.5% by `make demo`\n\n90% and 7.25 %, not 3, but 61.5\npoints"
+    assert quoted(text, demo=True) == ["80.5"]
+    assert quoted(text, demo=False) == ["90", "7.25", "61.5"]
+
+
 def assert_runs(texts: dict[str, list[str]], folder: Path, **environment: str) -> None:
     """Run all blocks of the named documents with JAX's default settings.
 

@@ -8,8 +8,11 @@ pytest.importorskip("sklearn")
 
 from benchmarks import clustering
 from benchmarks.papers import (
+    _parts,
+    dirichlet,
     dirichlet_graphs,
     dirichlet_sections,
+    gaussian_tables,
     ssfs_manifold,
     ssfs_sections,
 )
@@ -51,13 +54,50 @@ def downstream(shift: float) -> list[dict]:
     ]
 
 
+def of_dirichlet(number: str, found: list[dict]) -> str:
+    """The verdict on Table S1, S2 or S3."""
+    part = next(part for part in dirichlet.PARTS if part.label == f"Table {number}")
+    return part.judge({part.name: _parts.tables(part.show(found).text)})
+
+
 def test_dirichlet_tables():
     same, worse = downstream(0.0), downstream(-40.0)
-    assert dirichlet_sections.show_table_s1(same).verdict.startswith("reproduced on the sets")
-    assert dirichlet_sections.show_table_s1(worse).verdict.startswith("not reproduced")
-    # A smaller RMSE is better.
-    assert "reaches the paper on 7 of 7" in dirichlet_sections.show_table_s3(worse).verdict
-    assert dirichlet_sections.show_table_s3(downstream(40.0)).verdict.startswith("not reproduced")
+    verdict = of_dirichlet("S1", same)
+    # The paper's network was not run.
+    assert verdict.startswith("reproduced in part")
+    assert "on 7 of 7 sets and misses them on 0, and 14 of 14 numbers" in verdict
+    assert of_dirichlet("S1", worse).startswith("not reproduced")
+    assert "on 0 of 7 sets and misses them on 7" in of_dirichlet("S1", worse)
+    # A smaller RMSE is better, but it is not the paper's.
+    assert "on 0 of 7 sets and misses them on 0" in of_dirichlet("S3", worse)
+    assert "on 0 of 7 sets and misses them on 7" in of_dirichlet("S3", downstream(40.0))
+
+
+def test_numbers_agree_within_two_standard_errors():
+    assert _parts.agrees(-2.0, 1.0)
+    assert not _parts.agrees(2.01, 1.0)
+    assert _parts.agrees(2.5, 1.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("marks", "words"),
+    [((1, 1), "reproduced"), ((1, 0), "reproduced in part"), ((0, 0), "not reproduced")],
+)
+def test_a_claim_that_fails_leaves_a_part(marks, words):
+    assert _parts.state(map(bool, marks)) == words
+
+
+def test_starred_rows_are_ranked():
+    rows = [["", "paper", "jaxfs"], *([m, "–", "50.0"] for m in gaussian_tables.RANKED)]
+    rows += [["random", "–", "60.0"], ["SBMLR", "50.0", "–"]]
+    better = {"GC.MI": "70.0", "CFS": "65.0", "GKL.MI": "64.0", "GKL.E": "64.0", "GC.MI*": "63.0"}
+    rows = [[row[0], row[1], better.get(row[0], row[2])] for row in rows]
+    tables = {part.name: [rows] for part in gaussian_tables.TABLES}
+    verdict = gaussian_tables.judge_places(tables)
+    assert verdict.startswith("reproduced in part")  # GC.MI* is number 5
+    assert "GC.MI is number 1 of 15" in verdict
+    assert "number 5 with the paper's covariances (GC.MI*), behind CFS, GKL.E, GKL.MI;" in verdict
+    assert "GKL.E is number 3, GKL.E* number 6; random features are better than GKL.E*" in verdict
 
 
 def test_agreement_ignores_names():

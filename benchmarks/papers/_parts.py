@@ -1,9 +1,15 @@
 """The parts of a results page: figures and tables of a paper, computed split by split.
 
 A module `benchmarks.papers.NAME` has `TITLE`, `INTRO` (Markdown) and `PARTS`, in the order of the
-paper. `compute` stores the numbers of each split as JSON, so that an interrupted run resumes.
-`write` turns them into `docs/pages/results/NAME.md`. Every section of the page ends with a hash of
-its text, and a test compares the two: a table edited by hand fails.
+paper. `compute` stores the numbers of each split in `benchmarks/papers/numbers`, so that an
+interrupted run resumes and texts can be written again without computing. `write` turns the numbers
+into `docs/pages/results/NAME.md`. Every section of the page ends with a hash of its text, and a
+test compares the two: a table edited by hand fails.
+
+The rule for a verdict: a number is reproduced if it lies within two standard errors of the paper's
+(`agrees`), a claim such as a ranking or "A beats B" only if it holds here. A part is "reproduced"
+if all its numbers and claims are, "reproduced in part" if some are, and otherwise "not reproduced".
+What the verdict rests on, and why it is not better, stands after it.
 """
 
 import hashlib
@@ -14,7 +20,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,8 +32,10 @@ from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "pages" / "results"
-#: One JSON file per split: STORE/PART/SPLIT.json. Delete a folder to compute its part again.
-STORE = ROOT / "results"
+#: STORE/PART.jsonl has one line per split, [split, numbers]. Delete a file to compute it again.
+STORE = Path(__file__).parent / "numbers"
+#: The stored numbers have this number of significant digits.
+DIGITS = 6
 VERDICTS = (
     "reproduced in part",
     "reproduced",
@@ -38,14 +46,23 @@ VERDICTS = (
 #: The last line of a section.
 SEAL = re.compile(r"^<!-- (?P<name>\S+) sha256:(?P<hash>\w+) commit:(?P<commit>\w+) -->$", re.M)
 VERDICT = re.compile(r"^\*\*Verdict:\*\* (.+)$", re.M)
+#: The first words of the paragraph on what is not as in the paper.
+DIFFERS = "**Differs from the paper:**"
+
+#: The tables of each section as printed: a table is a list of rows of cells, the header first.
+Table = list[list[str]]
+Tables = dict[str, list[Table]]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a page says about a part: Markdown, a verdict and a picture."""
+    """What a page says about a part: Markdown, a verdict and a picture.
+
+    The verdict is empty if the part has `judge`.
+    """
 
     text: str
-    verdict: str
+    verdict: str = ""
     draw: Callable[[Figure], None] | None = None
 
 
@@ -55,7 +72,11 @@ class Part:
 
     `run` maps the number of a split to numbers that JSON can hold, and depends on nothing else.
     `show` maps the numbers of all splits to the section of the page. Parts with the same `run` can
-    share their numbers: `store` names the folder of the numbers, by default `name`.
+    share their numbers: `store` names the file of the numbers, by default `name`.
+
+    `differs` (Markdown) says what was reduced or is not as in the paper. `judge` maps the printed
+    tables of all sections to the verdict, instead of `show`. Both apply at each `write`, even to a
+    section whose numbers are not stored.
     """
 
     name: str
@@ -65,9 +86,12 @@ class Part:
     splits: int
     show: Callable[[list[dict]], Answer]
     store: str = ""
+    differs: str = ""
+    judge: Callable[[Tables], str] | None = None
 
-    def path(self, split: int) -> Path:
-        return STORE / (self.store or self.name) / f"{split}.json"
+    @property
+    def path(self) -> Path:
+        return STORE / f"{self.store or self.name}.jsonl"
 
 
 @dataclass(frozen=True)
@@ -81,59 +105,107 @@ class Absent:
 
 def compute(part: Part, limit: int | None = None) -> None:
     """Run the splits below `limit` that are not in the store."""
+    numbers = _load(part)
     for split in range(part.splits if limit is None else min(limit, part.splits)):
-        path = part.path(split)
-        if path.exists():
+        if split in numbers:
             continue
         start = time.perf_counter()
-        text = json.dumps(part.run(split), allow_nan=False)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_suffix(".new").write_text(text, encoding="utf-8")
-        path.with_suffix(".new").replace(path)
+        numbers[split] = short(part.run(split))
+        save(part, numbers)
         passed = time.perf_counter() - start
         print(f"{part.name}, split {split + 1} of {part.splits}: {passed:.0f} s", file=sys.stderr)
     jax.clear_caches()  # compiled programs use memory maps, whose number is limited
 
 
+def _load(part: Part) -> dict[int, dict]:
+    """The stored numbers by split."""
+    if not part.path.exists():
+        return {}
+    return dict(map(json.loads, part.path.read_text(encoding="utf-8").splitlines()))
+
+
+def save(part: Part, numbers: dict[int, dict]) -> None:
+    options = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    lines = [json.dumps([split, numbers[split]], **options) + "\n" for split in sorted(numbers)]
+    part.path.parent.mkdir(parents=True, exist_ok=True)
+    part.path.with_suffix(".new").write_text("".join(lines), encoding="utf-8")
+    part.path.with_suffix(".new").replace(part.path)
+
+
 def stored(part: Part) -> list[dict]:
-    paths = map(part.path, range(part.splits))
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    """The stored numbers of the splits, in order."""
+    numbers = _load(part)
+    return [numbers[split] for split in range(part.splits) if split in numbers]
+
+
+def short(value):
+    """The same value with rounded floating-point numbers."""
+    if isinstance(value, dict):
+        return {key: short(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [short(item) for item in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+# ---- The page -----------------------------------------------------------------------------------
 
 
 def write(paper: str, module: ModuleType) -> None:
-    """Write the page of a paper.
+    """Write the page of a paper and its pictures.
 
-    A part keeps its present section until the numbers of all its splits are stored.
+    A part keeps its present tables and picture until the numbers of all its splits are stored.
     """
     page = PAGES / f"{paper}.md"
     old = sections(page.read_text(encoding="utf-8")) if page.exists() else {}
     commit = _commit()
-    texts = {}
+    kept = set()
     for part in module.PARTS:
-        name = section_name(paper, part)
-        if isinstance(part, Absent):
-            texts[name] = _section(part, "", part.verdict)
-        elif len(numbers := stored(part)) == part.splits:
-            answer = part.show(numbers)
-            picture = "" if answer.draw is None else _picture(part, answer.draw)
-            texts[name] = _section(part, answer.text.strip() + picture, answer.verdict)
-        else:
-            print(f"{name}: {len(numbers)} of {part.splits} splits", file=sys.stderr)
-            if name in old:
-                texts[name] = old[name][0]
-    rows = [
-        f"| {text.splitlines()[0][3:].replace(': ', ' | ', 1)} | {_verdict(text)} |"
-        for text in texts.values()
-    ]
-    summary = ["| | | Verdict |", "|---|---|---|", *rows]
-    head = "\n".join([f"# {module.TITLE}", "", filled(module.INTRO.strip()), "", *summary])
+        if not isinstance(part, Part):
+            continue
+        if len(numbers := stored(part)) < part.splits:
+            print(f"{part.name}: {len(numbers)} of {part.splits} splits", file=sys.stderr)
+            kept.add(part.name)
+        elif draw := part.show(numbers).draw:
+            _draw(part, draw)
     sealed = []
-    for name, text in {paper: head, **texts}.items():
-        # A section that did not change keeps the commit that printed it.
-        printed = old[name][1] if name in old and old[name][0] == text else commit
+    for name, text in render(paper, module, old).items():
+        # The commit is the one that printed the numbers.
+        same = name in old and (old[name][0] == text or name in kept)
+        printed = old[name][1] if same else commit
         sealed.append(f"{text}\n\n<!-- {name} sha256:{digest(text)} commit:{printed} -->\n")
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(sealed), encoding="utf-8")
+
+
+def render(paper: str, module: ModuleType, old: dict[str, tuple[str, str, str]]) -> dict[str, str]:
+    """The text of every section, the summary of all verdicts first.
+
+    `old` are the present sections, for parts without stored numbers.
+    """
+    bodies, verdicts = {}, {}
+    for part in module.PARTS:
+        name = section_name(paper, part)
+        if isinstance(part, Absent):
+            bodies[name], verdicts[name] = "", part.verdict
+        elif len(numbers := stored(part)) == part.splits:
+            answer = part.show(numbers)
+            bodies[name] = answer.text.strip() + (_link(part) if answer.draw else "")
+            verdicts[name] = answer.verdict
+        elif name in old:
+            bodies[name], verdicts[name] = _taken_apart(old[name][0])
+    printed = {name: tables(body) for name, body in bodies.items()}
+    texts, rows = {}, []
+    for part in module.PARTS:
+        name = section_name(paper, part)
+        if name not in bodies:
+            continue
+        if isinstance(part, Part) and part.judge:
+            verdicts[name] = part.judge(printed)
+        texts[name] = _section(part, bodies[name], verdicts[name])
+        rows.append(f"| {part.label} | {part.title} | {_without_reason(verdicts[name])} |")
+    summary = ["| | | Verdict |", "|---|---|---|", *rows]
+    head = "\n".join([f"# {module.TITLE}", "", filled(module.INTRO.strip()), "", *summary])
+    return {paper: head, **texts}
 
 
 def section_name(paper: str, part: Part | Absent) -> str:
@@ -147,6 +219,38 @@ def sections(page: str) -> dict[str, tuple[str, str, str]]:
         found[seal["name"]] = page[start : seal.start()].strip(), seal["commit"], seal["hash"]
         start = seal.end()
     return found
+
+
+def tables(text: str) -> list[Table]:
+    """The cells of every Markdown table, without the line below its header."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\|\n?)+", text, re.M):
+        header, _, *rows = block.splitlines()
+        found.append([[cell.strip() for cell in row[1:-1].split("|")] for row in (header, *rows)])
+    return found
+
+
+def numbers_in(cell: str) -> list[float]:
+    """The numbers that a cell of a table holds."""
+    found = re.findall(r"(?<![\w.])[+-]?\d+(?:\.\d+)?", cell.replace("−", "-"))
+    return [float(number) for number in found]
+
+
+def agrees(gap: float, error: float, rounding: float = 0.0) -> bool:
+    """Whether a number is reproduced: its difference is at most two standard errors.
+
+    `error` is that of the difference, or ours if the paper gives none. `rounding` is half a unit of
+    the paper's last digit.
+    """
+    # Printed decimals, such as 0.3 and 0.1 + 0.2, are equal up to rounding.
+    return bool(abs(gap) <= 2 * error + rounding + 1e-9)
+
+
+def state(marks: Iterable[bool]) -> str:
+    """The first words of a verdict, from the numbers and claims that are reproduced."""
+    marks = list(marks)
+    part = "reproduced in part" if any(marks) else "not reproduced"
+    return "reproduced" if all(marks) else part
 
 
 def digest(text: str) -> str:
@@ -174,7 +278,8 @@ def filled(text: str) -> str:
     """Wrap paragraphs; tables, lists, pictures, code and headings stay as they are."""
     blocks = re.split(r"\n{2,}", text)
     return "\n\n".join(
-        block if re.match(r"[|!#`<>*+-]|\d+\.| {4}", block) else _wrap(block) for block in blocks
+        block if re.match(r"[|!#`<>]|[*+-] |\d+\.| {4}", block) else _wrap(block)
+        for block in blocks
     )
 
 
@@ -182,11 +287,20 @@ def _wrap(paragraph: str) -> str:
     return textwrap.fill(paragraph, 110, break_long_words=False, break_on_hyphens=False)
 
 
-def _section(part: Part | Absent, text: str, verdict: str) -> str:
+def _section(part: Part | Absent, body: str, verdict: str) -> str:
     if not verdict.startswith(VERDICTS):
         raise ValueError(f"the verdict of {part.label} is none of {VERDICTS}, got {verdict!r}")
-    body = f"{filled(text)}\n\n" if text else ""
-    return _minus(f"## {part.label}: {part.title}\n\n{body}**Verdict:** {verdict}")
+    differs = part.differs.strip() if isinstance(part, Part) else ""
+    paragraphs = [body, f"{DIFFERS} {differs}" if differs else ""]
+    text = "".join(f"{filled(paragraph)}\n\n" for paragraph in paragraphs if paragraph)
+    return _minus(f"## {part.label}: {part.title}\n\n{text}**Verdict:** {verdict}")
+
+
+def _taken_apart(section: str) -> tuple[str, str]:
+    """The body and the verdict of a section."""
+    body = section.split("\n", 1)[1]
+    end = re.search(rf"^(?:{re.escape(DIFFERS)}|\*\*Verdict:\*\*)", body, re.M)
+    return body[: end.start() if end else None].strip(), VERDICT.findall(section)[-1]
 
 
 def _minus(text: str) -> str:
@@ -195,21 +309,22 @@ def _minus(text: str) -> str:
     return re.sub(sign, lambda f: f[0] if f[0][0] == "`" else f[1] or "−", text)
 
 
-def _verdict(section: str) -> str:
-    """The verdict without its reason."""
-    full = VERDICT.findall(section)[-1]
-    return next(known for known in VERDICTS if full.startswith(known))
+def _without_reason(verdict: str) -> str:
+    return next(known for known in VERDICTS if verdict.startswith(known))
 
 
-def _picture(part: Part, draw: Callable[[Figure], None]) -> str:
-    """Draw into a PNG of at most 128 colours, and return the link to it."""
+def _link(part: Part) -> str:
+    return f"\n\n![{part.label}: {part.title}](images/{part.name}.png)"
+
+
+def _draw(part: Part, draw: Callable[[Figure], None]) -> None:
+    """Draw the picture of a part as a PNG of at most 128 colours."""
     figure, buffer = Figure(figsize=(7, 3), layout="constrained"), io.BytesIO()
     draw(figure)
     figure.savefig(buffer, dpi=90)
     path = PAGES / "images" / f"{part.name}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.open(buffer).convert("RGB").quantize(128).save(path, optimize=True)
-    return f"\n\n![{part.label}: {part.title}](images/{path.name})"
 
 
 def _slug(label: str) -> str:

@@ -6,7 +6,7 @@ import time
 import jax
 import numpy as np
 
-from benchmarks.papers._parts import Answer, Part, table
+from benchmarks.papers._parts import Answer, Part, Tables, numbers_in, state, table
 from benchmarks.papers.gaussian_methods import METHODS
 from benchmarks.speed.gaussian import SIZES, K, problem
 
@@ -83,11 +83,22 @@ method of Zhao and Liu, and not that of Wolf and Shashua. Spectral and RelieFF a
 samples and were not run with 50 000. GC.MI is faster in {above} of {len(ratios)} comparisons, by a
 factor of {min(ratios.values()):.1f} to {max(ratios.values()):.0f}.
 """
-    far = sum(ratio >= 100 for ratio in ratios.values())
-    fastest = above == len(ratios)
-    state = "reproduced in part" if fastest or above > len(ratios) / 2 else "not reproduced"
-    reason = f"GC.MI is {'' if fastest else 'not always '}the fastest of jaxfs; it is 100 times "
-    return Answer(text, f"{state}: {reason}faster in {far} of {len(ratios)} comparisons")
+    return Answer(text)
+
+
+def judge(tables: Tables) -> str:
+    """The paper: GC.MI is two orders of magnitude faster than practically all other methods."""
+    _, *rows = tables["gaussian-table-3"][0]
+    cells = [cell for row in rows if row[0] != "GC.MI" for cell in row[2::2] if cell != "–"]
+    ratios = np.array([numbers_in(cell)[1] for cell in cells])
+    faster, far = int(np.sum(ratios > 1)), int(np.sum(ratios >= 100))
+    # The data are not the paper's, so that the part as a whole is not reproduced.
+    kind = state([faster > len(ratios) / 2, far > len(ratios) / 2, False])
+    return (
+        f"{kind}: on random data of the paper's shapes GC.MI is faster in {faster} of "
+        f"{len(ratios)} comparisons, by a factor of at most {ratios.max():.0f}; it is a hundred "
+        f"times faster in {far}, in the paper than practically all other methods"
+    )
 
 
 TABLE_3 = Part(
@@ -97,4 +108,7 @@ TABLE_3 = Part(
     run,
     len(CASES),
     show,
+    differs="Substitute data: random numbers of the paper's shapes. All methods are those of "
+    "jaxfs, where the paper has programs in C++, Java and MATLAB.",
+    judge=judge,
 )

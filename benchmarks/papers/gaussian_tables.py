@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks import selection
 from benchmarks.papers import gaussian_methods as methods
-from benchmarks.papers._parts import Answer, Part, table
+from benchmarks.papers._parts import Answer, Part, Tables, state, table
 from jaxfs import adaboost
 
 SETS = ("MNIST", "COIL20", "madelon", *methods.IMAGES[2:], *methods.OTHERS[1:])
@@ -28,6 +28,9 @@ SPLITS = [(name, 0) for name in SETS]
 SPLITS += [(name, seed) for seed in range(1, 10) for name in SETS[3:]]
 SPLITS += [(name, seed) for seed in range(1, 3) for name in FULL]
 ROUNDS = 100
+#: The methods that have a rank: those of the paper, and two with covariances as in the paper.
+STARRED = ("GC.MI*", "GKL.E*")
+RANKED = (*methods.METHODS, *STARRED)
 
 
 # ---- Classifiers: accuracies with the first 10, 25, 50 and 100 features --------------------------
@@ -128,10 +131,12 @@ def show(classifier: str, found: list[dict]) -> Answer:
     sets, ours = by_set(classifier, found)
     common = {method: ours[method] for method in methods.METHODS}
     paper_places, our_places = places(theirs), places(common)
-    ranks = mean_ranks(common)
+    ranks = mean_ranks({method: ours[method] for method in RANKED})
     rows = []
     for method in [*theirs, *methods.EXTRA]:
         row = [method, *["–"] * 8]
+        if method in ranks:
+            row[7] = f"{ranks[method]:.1f}"
         if method in theirs:
             gap = np.mean(theirs[method] - theirs["GC.MI"])
             row[1:4] = f"{theirs[method].mean():.1f}", f"{gap:+.1f}", _times(paper_places[method])
@@ -140,11 +145,8 @@ def show(classifier: str, found: list[dict]) -> Answer:
             error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
             row[4:6] = f"{ours[method].mean():.1f}", f"{gaps.mean():+.1f} ± {error:.1f}"
             if method in theirs:
-                row[6:] = (
-                    _times(our_places[method]),
-                    f"{ranks[method]:.1f}",
-                    (f"{gaps.mean() - gap:+.1f} ± {error:.1f}"),
-                )
+                row[6] = _times(our_places[method])
+                row[8] = f"{gaps.mean() - gap:+.1f} ± {error:.1f}"
         if method == "GC.MI":
             row[2] = row[5] = row[8] = ""
         rows.append(row)
@@ -160,40 +162,74 @@ def show(classifier: str, found: list[dict]) -> Answer:
 
 Mean accuracy over 10, 25, 50 and 100 features: over the paper's three sets, and over {len(sets)}
 sets ({large} splits of MNIST, COIL20 and Madelon, {small} of each other set). The standard error is
-over the sets. The last column is the gap to GC.MI here minus the gap in the paper. Places and mean
-ranks count the {len(common)} methods that the paper and jaxfs have; methods that tie share a place.
+over the sets. The last column is the gap to GC.MI here minus the gap in the paper. Places count the
+{len(common)} methods that the paper and jaxfs have, mean ranks also the starred rows; methods that
+tie share a place.
 
 {table(["", *columns], cells)}
 """
-    return Answer(
-        text,
-        "data not available: the features of CIFAR-10, STL-10 and INRIA are missing. On other sets "
-        f"{standing(ranks)[0]}",
+    return Answer(text)
+
+
+def accuracies_of(name: str, tables: Tables) -> dict[str, float]:
+    """The mean accuracy of each method of jaxfs, as the table `name` prints it."""
+    header, *rows = tables[name][0]
+    at = header.index("jaxfs")
+    return {row[0]: float(row[at]) for row in rows if row[at] != "–"}
+
+
+def places_by_accuracy(accuracy: dict[str, float]) -> dict[str, int]:
+    """The places of the ranked methods by mean accuracy; methods that tie share a place."""
+    return {m: 1 + sum(accuracy[other] > accuracy[m] for other in RANKED) for m in RANKED}
+
+
+def standing(accuracy: dict[str, float]) -> str:
+    """Where the methods that the paper recommends stand."""
+    place = places_by_accuracy(accuracy)
+    better = [m for m in methods.METHODS if m != "GC.MI" and place[m] < place["GC.MI*"]]
+    better.sort(key=place.__getitem__)
+    text = (
+        f"by mean accuracy, GC.MI is number {place['GC.MI']} of {len(RANKED)} with the shrinkage "
+        f"and ridge of jaxfs, which were chosen on 13 of these sets, and number {place['GC.MI*']} "
+        f"with the paper's covariances (GC.MI*), behind {', '.join(better) or 'no other'}; GKL.E "
+        f"is number {place['GKL.E']}, GKL.E* number {place['GKL.E*']}"
     )
+    below = [m for m in ("GC.MI", "GKL.E", *STARRED) if accuracy[m] < accuracy["random"]]
+    return text + (f"; random features are better than {', '.join(below)}" if below else "")
 
 
-def standing(ranks: dict[str, float]) -> tuple[str, int]:
-    """Where the methods that the paper recommends stand, and how many are among the first three."""
-    order = sorted(ranks, key=ranks.__getitem__)
-    at = [order.index(method) + 1 for method in ("GC.MI", "GKL.E")]
-    leaders = ", ".join(f"{method} {ranks[method]:.1f}" for method in order[:4])
-    text = f"GC.MI is number {at[0]} and GKL.E number {at[1]} of {len(order)} by mean rank"
-    return f"{text} ({leaders})", sum(place <= 3 for place in at)
+def judge(name: str, tables: Tables) -> str:
+    return (
+        "data not available: the features of CIFAR-10, STL-10 and INRIA are missing. On other "
+        f"sets, {standing(accuracies_of(name, tables))}"
+    )
 
 
 def _times(place: tuple[int, int]) -> str:
     return f"{place[0]} / {place[1]}"
 
 
+DIFFERS = f"""
+Other data: {len(SETS)} sets instead of three. Places count {len(methods.METHODS)} methods, and 16
+in the paper, so that a place among the first three is easier to reach here. GC and GKL have the
+shrinkage and ridge of jaxfs, which were chosen on samples of thirteen of these sets; GC.MI* and
+GKL.E* have covariances as in the paper. The classifiers have fixed options, and were not tuned.
+MNIST has {methods.MNIST_IMAGES} training images.
+"""
+
+
 def part(number: int, classifier: str, title: str) -> Part:
+    name = f"gaussian-table-{number}"
     return Part(
-        f"gaussian-table-{number}",
+        name,
         f"Table {number}",
         title,
         run,
         len(SPLITS),
         functools.partial(show, classifier),
         "gaussian-tables",
+        DIFFERS,
+        functools.partial(judge, name),
     )
 
 
@@ -218,7 +254,8 @@ def show_places(found: list[dict]) -> Answer:
     ours = [{m: cells[m] for m in methods.METHODS} for cells in tables]
     count = sum(cells["GC.MI"].size for cells in ours)
     totals = {m: _sum(places(cells)[m] for cells in ours) for m in methods.METHODS}
-    ranks = {m: np.mean([mean_ranks(cells)[m] for cells in ours]) for m in methods.METHODS}
+    tabled = [mean_ranks({m: cells[m] for m in RANKED}) for cells in tables]
+    ranks = {m: np.mean([found[m] for found in tabled]) for m in RANKED}
     rows = [
         [
             method,
@@ -228,6 +265,7 @@ def show_places(found: list[dict]) -> Answer:
         ]
         for method in theirs
     ]
+    rows += [[method, "–", "–", "–", f"{ranks[method]:.1f}"] for method in STARRED]
     order = sorted(ranks, key=ranks.__getitem__)
     header = ["1st / top 3", "text, of 48", "printed tables, of 48", f"jaxfs, of {count}"]
     text = f"""
@@ -237,9 +275,15 @@ The places in the printed tables are those that the text names, except that GC.M
 three {theirs["GC.MI"][1]} times. Here the order by mean rank of {len(ranks)} methods is
 {", ".join(order)}.
 """
-    where, leading = standing(ranks)
-    state = ("not reproduced", "reproduced in part", "reproduced")[leading]
-    return Answer(text, f"{state}: on other sets {where}")
+    return Answer(text)
+
+
+def judge_places(tables: Tables) -> str:
+    found = [accuracies_of(part.name, tables) for part in TABLES]
+    accuracy = {m: float(np.mean([one[m] for one in found])) for m in found[0]}
+    place = places_by_accuracy(accuracy)
+    leads = [place[m] <= 3 for m in ("GC.MI", "GKL.E", *STARRED)]
+    return f"{state(leads)}: on other sets, over Tables 4 to 7, {standing(accuracy)}"
 
 
 def _sum(pairs) -> tuple[int, int]:
@@ -255,4 +299,6 @@ SECTION_5_4 = Part(
     len(SPLITS),
     show_places,
     "gaussian-tables",
+    DIFFERS,
+    judge_places,
 )

@@ -14,7 +14,7 @@ Learning*, ICML 2023.
 
 The text of the paper was compared, not its pictures: a number that stands only in a picture is not
 quoted. All scores are those of jaxfs in float32, ManiFeSt with the default ridge. The classifiers
-are scikit-learn's. Every section says what was reduced.
+are scikit-learn's. Every section says what was reduced, or is otherwise not as in the paper.
 """
 PARTS = [
     Absent("Figure 1", "the operators M and D", "illustration, nothing to reproduce"),

@@ -77,7 +77,7 @@ def show_embedded(found: list[dict]) -> Answer:
 the best of 20, 80, 200 and 400 genes on the test samples, as in the paper (400 and 80 genes there).
 LASSO, SVC (linear, l1), RF and MLP are scikit-learn's; XGBoost is `jaxfs.surrogates.boosting`,
 which follows its rules. The paper quotes the embedded methods from another paper, whose settings
-are not known here. {REDUCED}
+are not known here. Reduced: {REDUCED}
 
 {table(("", "paper", "jaxfs", "difference"), rows)}
 

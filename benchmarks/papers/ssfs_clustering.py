@@ -27,6 +27,8 @@ VARIANTS = {
     "ssfs": {},
 }
 NUM_STABILITY_RUNS = 500
+#: Number of resamples for more than 1000 samples.
+FEWER_RESAMPLES = 100
 #: Number of features and classes in Figure 9.
 SHOWN, CLASSES = 20, 5
 
@@ -34,7 +36,7 @@ SHOWN, CLASSES = 20, 5
 def ssfs(x, k: int, options: dict) -> jaxfs.SSFSResult:
     """The result with the fewer resamples for more than 1000 samples."""
     if options.get("selection") == "stability" and len(x) > 1000:
-        options = options | {"selection": jaxfs.Stable(num_resamples=100)}
+        options = options | {"selection": jaxfs.Stable(num_resamples=FEWER_RESAMPLES)}
     return jaxfs.ssfs(jax.random.key(0), x.astype(np.float32), num_pseudo_labels=k, **options)
 
 

@@ -23,6 +23,8 @@ MANIFOLD_SIZES, SHORTER = (500, 1000, 2000), 0.45
 #: The first eigenfunctions cos(lπs₁)cos(kπs₂), by (l, k); only the last depends on both variables.
 INDICES = ((1, 0), (2, 0), (0, 1), (1, 1))
 NUM_VECTORS = 8
+#: Number of points in the picture of Figure 4.
+SHOWN = 600
 #: Share of the variance of an eigenvector beyond which it is a function of one latent variable.
 ALONE = 0.7
 
@@ -51,14 +53,16 @@ def figure_1(split: int) -> dict:
     default = jaxfs.ssfs(key, x, num_pseudo_labels=3, standardize=False)
     labels = np.asarray(result.pseudo_labels).T
     pair = y != 6
-    return {
+    found = {
         "6": [agreement(one, y == 6) for one in labels],
         "3 or 8": [agreement(one[pair], y[pair] == 8) for one in labels],
         "stable": np.asarray(result.selected).tolist(),
         "predictable": np.asarray(default.selected).tolist(),
-        "vectors": rounded(np.asarray(result.eigenvectors).T),
-        "labels": labels.astype(int).tolist(),
     }
+    if split == 0:  # the picture shows the first draw
+        found["vectors"] = rounded(np.asarray(result.eigenvectors).T)
+        found["labels"] = labels.astype(int).tolist()
+    return found
 
 
 def figure_2(_split: int) -> dict:
@@ -88,12 +92,10 @@ def figure_3(split: int) -> dict:
     separated = [
         float(model.fit(pair, y).score(pair, y)) for pair in (vectors[:, :2], vectors[:, 2:])
     ]
-    return {
-        "points": rounded(vectors[:, 2:]),
-        "eights": (y == 8).astype(int).tolist(),
-        "separated": separated,
-        "errors": [_interval(split, n) for n in SIZES],
-    }
+    found = {"separated": separated, "errors": [_interval(split, n) for n in SIZES]}
+    if split == 0:  # the picture shows the first draw
+        found["points"], found["eights"] = rounded(vectors[:, 2:]), (y == 8).astype(int).tolist()
+    return found
 
 
 def _interval(split: int, n: int) -> list[float]:
@@ -163,8 +165,9 @@ def figure_4(split: int) -> dict:
         if n == 1000:
             rules = ("stability", "predictability", "leading")
             out["covers both"] = {name: _covers_both(split, position, x, name) for name in rules}
-    out["positions"] = rounded(position, 3)
-    out["vectors"] = rounded(vectors.T)
+    if split == 0:  # the picture shows some points of the first draw
+        out["positions"] = rounded(position[:SHOWN], 3)
+        out["vectors"] = rounded(vectors[:SHOWN].T)
     return out
 
 

@@ -1,13 +1,13 @@
 """SSFS: the sections of the page on eigenvectors, from the numbers of `ssfs_manifold`."""
 
 import numpy as np
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, FigureBase
 
 from benchmarks.papers._parts import Answer, table
 from benchmarks.papers.ssfs_manifold import INDICES, MANIFOLD_SIZES, NOISE, PER_DIGIT, SIZES
 
 
-def draw_vectors(figure: Figure, vectors, labels, borders) -> None:
+def draw_vectors(figure: FigureBase, vectors, labels, borders) -> None:
     """Eigenvectors, with the samples sorted by class and coloured by pseudo-label."""
     axes = figure.subplots(-(-len(vectors) // 4), min(len(vectors), 4), squeeze=False).ravel()
     for i, (panel, v, label) in enumerate(zip(axes, vectors, labels, strict=False), start=1):
@@ -183,7 +183,7 @@ Of {len(found)} draws with 1000 samples, the two eigenvectors that `ssfs` keeps 
         for i, (axes, v) in enumerate(
             zip(figure.subplots(2, 4).ravel(), one["vectors"], strict=True)
         ):
-            axes.scatter(*np.array(one["positions"])[:600].T, c=v[:600], s=3, cmap="coolwarm")
+            axes.scatter(*np.array(one["positions"]).T, c=v, s=3, cmap="coolwarm")
             axes.set(title=f"eigenvector {i + 1}", xticks=[], yticks=[])
 
     return Answer(text, verdict, draw)
