@@ -38,12 +38,12 @@ class Record(eqx.Module):
 class Static:
     """A wrapper of a static argument of `jit`, with a strict test of equality.
 
-    `jit` runs the program of an earlier call if the static arguments of both calls are equal. By
-    Python's `==`, arguments with different programs can be equal: `True == 1 == 1.0` and
-    `-0.0 == 0.0`, also inside dataclasses and tuples, and tree structures of different classes (see
-    `Record`). Two wrappers are equal only if their values also have the same type. Numbers are
-    compared by their `repr`, and tree structures by the classes of their nodes. A function equals
-    only itself.
+    `jit` runs the program of an earlier call if the static arguments of both calls are equal.
+    Python's `==` is too weak for this, because it also equates arguments that need different
+    programs: `True == 1 == 1.0` and `-0.0 == 0.0`, also inside dataclasses and tuples, and tree
+    structures of different classes (see `Record`). Two wrappers are equal only if their values also
+    have the same type. Numbers are compared by their `repr`, and tree structures by the classes of
+    their nodes. A function equals only itself.
 
     `value` must be hashable, or a dataclass or tuple of hashable values.
     """

@@ -39,11 +39,11 @@ def subsample_masks(
     - `key`: a key of `jax.random`.
     - `num_resamples`, `num_samples`: static; the numbers B of resamples and n of samples.
     - `fraction`: fraction of the samples in each resample, in (0, 1]. The number of samples is
-      rounded. A resample contains all samples only if the fraction is 1.
+      rounded, but a fraction below 1 leaves out at least one sample, unless `least` forbids it.
     - `groups`: `(n,)`, any integers, such as classes. The fraction then applies to every group.
     - `mask`: `(n,)`, false or 0 for padding, which is in no resample.
-    - `least`: static, the minimum number of samples of every group in a resample. A group with
-      fewer samples is always complete.
+    - `least`: static, the minimum number of samples of every group in a resample. A group of at
+      most `least` samples is always complete.
 
     **Returns** `(B, n)`, true for the samples of each resample. Padding does not change which
     samples are drawn.
@@ -149,7 +149,7 @@ def stability(
 
     **Numerics** ties go to the lowest feature index. If a score is NaN in any resample, all results
     are NaN and all indices are −1. The interval is asymptotic and assumes B independent resamples.
-    It may exceed 1, and it is valid only for these n samples.
+    It may exceed 1, and it describes only resamples of these n samples, not new samples.
 
     **Cost** is the cost of B scores, `chunk_size` of which run together under `vmap`, and memory
     for B d numbers.
@@ -216,11 +216,11 @@ def nogueira(z: Bool[Array, "m d"], confidence: Scalar, dtype) -> SelectionStabi
     """Compute Nogueira's stability of m selections of d features.
 
     See definition 4, theorem 7 and corollary 9 of the paper. In the code, p is the frequency of
-    each feature, k_i is the size of selection i, and k is the mean size.
+    each feature, k_i is the size of selection i divided by d, and k is the mean of k_i.
     """
     m, d = z.shape
     z = z.astype(dtype)
-    p, k_i = jnp.mean(z, axis=0), jnp.sum(z, axis=1) / d  # sizes in units of d
+    p, k_i = jnp.mean(z, axis=0), jnp.sum(z, axis=1) / d
     k = jnp.mean(k_i)
     expected = k * (1 - k)
     stability = 1 - m / (m - 1) * jnp.mean(p * (1 - p)) / expected

@@ -27,14 +27,14 @@ from jaxfs.resample import Stability, subsample_masks
 _IN_UNITS = frozenset(
     {"auto", "manifest", "combined", "gkl", "laplacian", "mcfs", "spec", "variance"}
 )
-#: Ratio of the largest to the smallest range of a feature above which a note mentions the units.
+#: If the ranges of two features differ by more than this factor, a note mentions the units.
 _RANGES = 100.0
-#: Number of numeric classes above which a note mentions the classes.
+#: If a numeric target has more distinct values, a note says that each is treated as a class.
 _CLASSES = 20
 #: Fraction of every class in a resample.
 _FRACTION = 0.8
 
-#: A feature in an error of an estimator, which receives no names here.
+#: The number of a feature in the message of an estimator, which does not know the names.
 _COLUMN = re.compile(r"\bcolumn (\d+)\b")
 
 #: The target, the number of rows of each class, and notes.
@@ -48,7 +48,8 @@ class Answer:
     `order`: columns of the selected features in the table, best first. `scores (d,)`: scores of all
     features. `parameters`: parameters of the estimator. `seconds`: duration of the fit. `notes`:
     warnings for the user. `classes`: number of rows of each class. `stability`: stability of the
-    selection over resamples or, for the method auto, over the folds (`in_folds`), or `None`.
+    selection over resamples, or over the folds of the method auto (then `in_folds` is true), or
+    `None`.
     `fitted`: the fitted estimator. `tested`: p-values and q-values, or `None`. `reason`: how the
     number of features was chosen.
     """
@@ -121,14 +122,14 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
 def labels_of_fit(
     table: Table, request: Request, rows: Any = slice(None), used: Sequence[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Return the groups and strata of some rows that the fit of a request uses."""
+    """Return the groups and strata that the fit of a request uses, for the given rows."""
     columns = {"groups": request.groups, "strata": request.strata}
     found = {what: columns[what] for what in used or used_blocks(request)}
     return {what: table.labels[name][rows] for what, name in found.items() if name is not None}
 
 
 def _tested(estimator: Any, request: Request, table: Table, y: Any) -> Significance | None:
-    """Return the p-values of the fit, or those of the permutation test that a request asks for."""
+    """Return p-values: of the fit, or of the permutation test of the request; `None` if neither."""
     if hasattr(estimator, "qvalues_"):
         return Significance(estimator.pvalues_, estimator.qvalues_)
     if request.permutations is None:
@@ -206,8 +207,8 @@ def fit_estimator(
 ) -> list[str]:
     """Fit an estimator, and return its warnings; its errors become a `Refusal`.
 
-    `y` is float64 for a numeric target, and integer codes for classes. `names` of the features, if
-    given, replace their numbers in errors.
+    `y` is float64 for a numeric target, and integer codes for classes. If `names` of the
+    features are given, they replace column numbers in errors.
     """
     if y is not None and getattr(estimator, "target", None) == "auto":
         estimator.set_params(target="numbers" if y.dtype.kind == "f" else "classes")
@@ -255,9 +256,10 @@ def _stability(
 
 
 def _stability_of_folds(first: np.ndarray, order: np.ndarray, d: int) -> Stability:
-    """Return the stability of the selection from the features `(folds, m)` that each fold ranks.
+    """Return the stability of the k = `len(order)` best features over the folds.
 
-    All other features have rank m + 1, as in the estimators of greedy methods.
+    `first (folds, m)` holds the m best features of each fold, best first. All other features get
+    rank m + 1, as in the estimators of greedy methods.
     """
     k, m = len(order), first.shape[1]
     ranks = np.full((len(first), d), m + 1.0)

@@ -1,6 +1,6 @@
 """What single features say about the target: direction, effect size, p-value and q-value.
 
-These describe the selected features to a reader. They do not depend on the method.
+The output shows these numbers for each selected feature. They do not depend on the method.
 """
 
 import dataclasses
@@ -23,10 +23,10 @@ class Effects:
     """The relation of each selected feature to the target.
 
     `measure`, `sizes (k,)`: the effect size. It is Cohen's d for two classes, η² (the share of the
-    variance between classes) for several, and the correlation for numbers. `directions`: the
-    class in which the feature is highest, or whether it rises or falls with the target. `test`,
-    `p_values (k,)`, `q_values (k,)`: the test of each feature, with q-values (Benjamini–Hochberg)
-    over all features of the table.
+    variance between classes) for several, and the correlation for numbers. `directions`: the class
+    in which the mean of the feature is highest, or whether the feature rises or falls with the
+    target. `test`, `p_values (k,)`, `q_values (k,)`: the test of each feature, with q-values
+    (Benjamini–Hochberg) over all features of the table.
     """
 
     measure: str

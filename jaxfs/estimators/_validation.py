@@ -1,7 +1,7 @@
-"""Cross-validated accuracy of the features that a selector ranks first, for several numbers.
+"""Cross-validated accuracy of the k features that a selector ranks first, for several k.
 
-Every fold selects from its training rows only. One fit of a fold ranks the features, and the first
-k of them are the selection of k features.
+Every fold selects from its training rows only. The selector is fitted once in each fold; its first
+k features are the selection for k.
 """
 
 import warnings
@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from jaxfs import _checks
 
-#: Largest number of features that is tried, unless there are fewer.
+#: Largest number of selected features that is tried.
 _LARGEST = 128
-#: Number of folds for "auto", unless a class has fewer samples or there are fewer groups.
+#: Largest number of folds for "auto"; small classes and few groups reduce it.
 _FOLDS = 5
 #: Parameters that do not change the scores of a selector.
 _NUMBER = ("n_features_to_select", "verbose")
@@ -29,7 +29,11 @@ Fold = tuple[np.ndarray, np.ndarray]
 
 
 class AccuracyCurve(NamedTuple):
-    """Accuracy (R² for numbers) of each fold `(folds, counts)`, and the rankings of the folds."""
+    """Accuracy by the number of features, in each fold; R² if the target is numeric.
+
+    `counts (m,)`: the numbers of features. `accuracies (folds, m)`. `rankings (folds, counts[-1])`:
+    the features of each fold, best first.
+    """
 
     counts: np.ndarray
     accuracies: np.ndarray
@@ -42,7 +46,9 @@ class AccuracyCurve(NamedTuple):
         return standard_error(self.accuracies)
 
     def smallest_as_good(self) -> int:
-        """Return the position of the smallest number within one standard error of the best.
+        """Return the position in `counts` of the fewest features that are nearly the best.
+
+        Their mean accuracy is within one standard error of the best mean accuracy.
 
         >>> accuracies = np.array([[0.5, 0.79, 0.8], [0.6, 0.81, 0.9]])
         >>> AccuracyCurve(np.array([1, 2, 4]), accuracies, np.zeros((2, 4))).smallest_as_good()
@@ -52,7 +58,7 @@ class AccuracyCurve(NamedTuple):
         return int(np.argmax(mean >= mean[best] - self.standard_error()[best]))
 
     def reason(self, measure: str) -> str:
-        """Say how the one-standard-error rule found the number of features."""
+        """Return a sentence: how the one-standard-error rule found the number of features."""
         place, best = self.smallest_as_good(), int(np.argmax(self.mean()))
         mean, error = self.mean(), self.standard_error()
         return (
@@ -86,7 +92,7 @@ class CrossValidation(NamedTuple):
         select: Callable[[np.ndarray], Sequence[np.ndarray]],
         done: Callable[[int], None] = lambda steps: None,
     ) -> np.ndarray:
-        """Return the accuracy (R² for numbers) of each fold for each of m selections `(folds, m)`.
+        """Return the accuracies `(folds, m)` of m selections; R² if the target is numeric.
 
         `select(train)` returns the m selections of features for the training rows of a fold.
         `done(1)` is called after each fold. One thread is used: with several, small models take ten
@@ -111,8 +117,8 @@ class CrossValidation(NamedTuple):
     ) -> AccuracyCurve:
         """Return the accuracies of the features that `rank(x, y)` ranks first in each fold.
 
-        `rank` returns the indices of the features, best first. It may return fewer than asked for;
-        all of them are then used.
+        `rank` returns the indices of the features, best first. If it returns fewer than a count,
+        all of them are used for this count.
         """
         rankings = []
 
@@ -130,8 +136,8 @@ def ranked_by(
 ) -> Callable[[np.ndarray, Any], np.ndarray]:
     """Return a function that fits a copy of a selector and returns its features, best first.
 
-    `fitted` has a dictionary for each fold, in the order of the calls, which keeps the fits. A
-    combination of selectors takes its members from there instead of fitting them again.
+    `fitted` holds one dictionary for each fold, in the order of the calls. The function stores its
+    fits there. A combination of selectors reuses the stored fits of its members.
     """
     places = iter(fitted)
 
@@ -145,7 +151,7 @@ def ranked_by(
 
 
 def fit_key(selector: Any) -> str:
-    """Return a text that two selectors share if they have the same scores on the same data."""
+    """Return a text that is equal for selectors that give the same scores on the same data."""
     options = {name: value for name, value in selector.get_params().items() if name not in _NUMBER}
     return f"{type(selector).__name__}({options})"
 
@@ -168,7 +174,8 @@ def split(
 ) -> list[Fold]:
     """Return the folds of repeated cross-validation: stratified by class, groups kept together.
 
-    "auto" is 5 folds, or fewer if the smallest class has fewer samples or there are fewer groups.
+    "auto" is 5 folds, or fewer (at least 2) if the smallest class has fewer than 5 samples or there
+    are fewer than 5 groups.
     """
     kinds = {(True, False): StratifiedKFold, (False, False): KFold}
     kinds |= {(True, True): StratifiedGroupKFold, (False, True): GroupKFold}
@@ -186,7 +193,7 @@ def split(
 
 
 def feature_counts(d: int) -> np.ndarray:
-    """Return the numbers of features to try: about √2 apart, up to 128 features.
+    """Return the numbers of features to try: each about √2 times the one before, at most 128.
 
     >>> feature_counts(10).tolist()
     [1, 2, 3, 4, 6, 8, 10]

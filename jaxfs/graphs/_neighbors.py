@@ -40,11 +40,11 @@ def nearest_neighbors(
     sample is not its own neighbour, but its duplicates are. If a neighbour is missing (the mask
     leaves fewer than k, or the sample is padding), the index is −1 and the distance infinite.
 
-    **Numerics** one matrix product gives 2k candidates. These are ranked again by distances
-    computed from the differences x_i − x_j, which have relative errors of a few eps. A neighbour
-    can be missed only in favour of another sample if their squared distances differ by less than
-    √p·eps times the squared distances from the mean point. If a sample that is present contains
-    a non-finite number, all indices are −1 and all distances NaN.
+    **Numerics** a matrix product gives 2k candidates. These are ranked again by distances computed
+    from the differences x_i − x_j, which have relative errors of a few eps. A neighbour that is
+    missed is nearer than a listed sample by rounding only: the squared distances of the two differ
+    by less than √p·eps times the squared distances of the samples from their mean. If a sample that
+    is present contains a non-finite number, all indices are −1 and all distances NaN.
 
     **Derivatives** in `x` through the distances; the indices have none.
 
@@ -100,7 +100,7 @@ def adaptive_weights(squared_distances: ArrayLike) -> Float[Array, "*b k"]:
     - `squared_distances`: `(..., k + 1)`, ascending along the last axis, as from
       `nearest_neighbors(x, k + 1)`. Infinite distances mark missing neighbours.
 
-    **Returns** `(..., k)`, nonnegative; every row sums to 1. Rows without neighbours are 0.
+    **Returns** `(..., k)`, nonnegative. A row sums to 1, or is 0 if it has no neighbours.
 
     **Numerics** weights are 1/k if all k + 1 distances tie. If the last distance is infinite, the
     weights take their limit: the finite distances have equal weights.
@@ -204,9 +204,9 @@ def dirichlet_energies(
     **Returns** `(d,)`; small for smooth features.
 
     **Numerics** with `indices`, the energy is a sum of squared differences: it is nonnegative, with
-    a relative error of a few eps. A dense S takes one product with the centred features, with an
-    error of about eps · Σ_i δ_i x_if², δ the degrees. A NaN makes the energy of its feature NaN. A
-    sample without edges is ignored, even if it contains NaN.
+    a relative error of a few eps. For a dense S, the energy is a product with the centred features;
+    its error is about eps · Σ_i δ_i x_if², with δ the degrees. A NaN makes the energy of its
+    feature NaN. A sample without edges is ignored, even if it contains NaN.
 
     **Derivatives** in `x` and `weights`.
 

@@ -11,16 +11,17 @@ from jaxfs import _checks
 from jaxfs._numerics import matmul, safe_divide, safe_sqrt, unit_columns
 from jaxfs._types import ArrayLike
 
-#: Number of penalties on the path, their smallest value over the largest, and sweeps for each.
+#: Number of penalties, ratio of the smallest to the largest, and number of sweeps for each.
 _PENALTIES, _SMALLEST, _SWEEPS = 24, 0.02, 4
 
 
 def lasso_score(x: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Float[Array, "d"]:
     """Return |β_j| of the lasso on standardised features, with the penalty chosen by GCV.
 
-    β minimises ½ ‖y − Xβ‖² + λ ‖β‖₁, with k nonzero coefficients. The penalty λ has the smallest
-    ‖y − Xβ‖² / (1 − k/n)² of those among 24 with k < n/2. With knockoffs, the usual statistic is
-    the score of a feature minus that of its copy.
+    β minimises ½ ‖y − Xβ‖² + λ ‖β‖₁ and has k nonzero coefficients. The function tries 24
+    penalties λ. It chooses, among those with k < n/2, the one with the smallest GCV criterion
+    ‖y − Xβ‖² / (1 − k/n)². With knockoffs, the usual statistic is the score of a feature minus that
+    of its copy.
 
     **Arguments** `x (n, d)`; `y (n,)`, real targets, or the codes of two classes; `weights (n,)`,
     zero leaves a sample out.

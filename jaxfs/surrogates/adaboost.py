@@ -84,16 +84,15 @@ def fit(
     - `features`: `(d,)`, true or 1 for the features that stumps may use; all by default. To try
       many sets of features, `vmap` over this argument.
     - `weights`: `(n,)`, nonnegative sample weights; a sample of weight 0 is ignored. To try many
-      parts of the samples, `vmap` over this argument; the samples are then sorted and compared only
-      once.
+      subsets of the samples, `vmap` over this argument; the samples are then sorted only once.
 
     **Returns** `Stumps`, for `predict` and `margin`.
 
     **Numerics** ties go to the lowest feature, then to its first threshold. A stump may put all
-    samples on one side. A stump that makes no error has α = 1 and is the last stump. Weights are
-    kept at or above eps of their sum. If a feature in the set has NaN in a sample with positive
-    weight, or a traced number is out of range, then thresholds, votes, α and errors are NaN and
-    features −1. Under `jit`, samples with labels out of range are ignored.
+    samples on one side. A stump that makes no error has α = 1 and is the last stump. Every
+    weight is at least eps times the sum of the weights. If a feature in the set has NaN in a sample
+    with positive weight, or a traced number is out of range, then thresholds, votes, α and errors
+    are NaN and features −1. Under `jit`, samples with labels out of range are ignored.
 
     With `criterion="gini"` and `thresholds=None`, the predictions equal the predictions of
     scikit-learn's `AdaBoostClassifier` (SAMME, trees of depth 1), with three exceptions.

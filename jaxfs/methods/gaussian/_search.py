@@ -1,9 +1,10 @@
-"""Greedy forward selection (Table 2) by any criterion that is a sum over the chosen features.
+"""Greedy forward selection (Table 2) by any criterion computed from sums over chosen features.
 
 An incremental Cholesky factor per group gives the conditional variances σ²_{j|S} of section 3.4.1
-in O(|S|) per candidate. The paper updates inverses instead (eqs. 13 to 16). The covariances in
-every group of classes are mixtures of the covariances of the classes (eq. 9). One product with the
-data gives the covariances of a feature with all others in every class, and no d×d matrix is formed.
+in O(|S|) per candidate. The paper updates inverses instead (eqs. 13 to 16). A group is one or
+several classes with one Gaussian model, and its covariance is a mixture of those of its classes
+(eq. 9). One product with the data gives the covariances of a feature with all others in every
+class, and no d×d matrix is formed.
 """
 
 import functools
@@ -31,11 +32,11 @@ from jaxfs.methods.gaussian._moments import (
     put,
 )
 
-#: The default ridge, in units of a feature's variance times its kurtosis; the default shrinkage.
+#: The default ridge, as a multiple of variance × kurtosis of a feature, and the default shrinkage.
 RIDGE, SHRINKAGE = 0.1, 0.3
 
-#: A function that multiplies deviations: each feature with itself, each feature with one given
-#: feature, or all pairs of features.
+#: A function of the deviations of the class means from the overall mean. It returns their products
+#: for each feature with itself, for each feature with one given feature, or for all pairs.
 Outer = Callable[[Float[Array, "c d"]], Float[Array, "c *s"]]
 
 
@@ -76,18 +77,18 @@ def written(rows: Float[Array, "g k d"], newest: Float[Array, "g d"], step) -> A
     return put(rows, newest, jnp.maximum(step - 1, 0), axis=1)
 
 
-#: Priorities of features. Only candidates, and copies if there are no other candidates, are chosen;
-#: constant features may be given as initial features.
+#: Priorities of features. The search chooses a CANDIDATE, or a COPY if no CANDIDATE is left. It
+#: accepts CONSTANT features only as initial features. It stops if any feature is INVALID.
 CHOSEN, CONSTANT, COPY, CANDIDATE, INVALID = range(5)
 
 
 class State(NamedTuple):
     """The state of the greedy loop."""
 
-    indices: Int[Array, "k"]  # the features to begin with until they are chosen, −1 elsewhere
+    indices: Int[Array, "k"]  # chosen so far; for later steps the initial feature or −1
     objective: Float[Array, "k"]
     saturated_at: Int[Array, ""]
-    priority: Float[Array, "d"]  # CHOSEN, CONSTANT, COPY (affine, of a chosen feature) or CANDIDATE
+    priority: Float[Array, "d"]  # CHOSEN, CONSTANT, COPY (of a chosen feature) or CANDIDATE
     alive: Bool[Array, ""]  # false after a step that found no feature
     factor: Factor
     totals: Any  # the terms of the criterion, summed over the chosen features
@@ -110,9 +111,9 @@ class Search:
     factors. `own` `(c, d)` holds the covariances of feature i with every feature in each class; the
     caller may have to read these from a file.
 
-    A criterion is a sum of terms over the chosen features. A subclass defines `initial_terms` and
-    `terms`. It overrides `covariances`, `rank` and `update` if the defaults do not fit the
-    criterion. `value` computes the criterion of all features together, without a search.
+    A criterion is computed from terms, summed over the chosen features. A subclass defines
+    `initial_terms` and `terms`. It overrides `covariances`, `rank` and `update` if the defaults do
+    not fit the criterion. `value` computes the criterion of all features without a search.
     """
 
     def __init__(self, m: GaussianMoments, options: Options) -> None:
@@ -126,9 +127,10 @@ class Search:
     # ---- The groups of classes ----
 
     def covariances(self, own: Float[Array, "c *s"], outer: Outer) -> Float[Array, "g *s"]:
-        """Return the groups' covariances, from the classes' covariances and `outer` of means.
+        """Return the covariances of the groups; by default there is one group, of all samples.
 
-        There is one group of all samples by default.
+        `own` holds the covariances of the classes. `outer` gives the same products of features for
+        the deviations of the class means.
         """
         return self.total(own, outer)[None]
 
@@ -173,18 +175,19 @@ class Search:
         return Ranking(state.totals + terms, best, top, state.saturated_at)
 
     def priorities(self, state: State, value: Float[Array, "d"]) -> Float[Array, "d"]:
-        """Return the priority of each feature in this step, and INVALID for values like NaN.
+        """Return the priority of each feature in this step; INVALID if its value is not finite.
 
-        A candidate must not be, to rounding, a combination of chosen features in any group.
+        A feature that is, in any group and up to rounding, a linear combination of chosen features
+        cannot be chosen.
         """
         least = 64 * eps(value.dtype)
-        # The condition holds for NaN, so that a feature with NaN is found to be invalid.
+        # NaN counts as new, so that a feature with NaN becomes INVALID.
         new = jnp.all(~(state.factor.residual / self.variances <= least), axis=0)
         invalid = new & (state.priority >= COPY) & ~jnp.isfinite(value)
         return jnp.where(invalid, INVALID, jnp.where(new, state.priority, CHOSEN))
 
     def update(self, extra: Any, factor: Factor, after: Factor, step, i, cov) -> Any:
-        """Return `extra` after feature i is added; `factor` is from before, `after` from after."""
+        """Return `extra` with feature i added, which turns `factor` into `after`."""
         return extra
 
     # ---- The loop ----
@@ -280,13 +283,13 @@ def objective_of(search: type[Search], x, places: ClassPlaces, indices, options:
 def default_ridge(m: GaussianMoments, fourth: Float[Array, "c d"]) -> Float[Array, "d"]:
     """The default ridge of each feature.
 
-    `fourth` holds the class means of the fourth powers of the features, in units of the standard
-    deviation. A feature that is nearly always constant has variance 0 in many classes, and
-    therefore seems very informative under Gaussian models. Such a feature has a large kurtosis,
-    which has no units, and so gets a large ridge.
+    `fourth` holds the mean fourth power of each feature's deviations in each class, in units of its
+    standard deviation. A feature that is nearly always constant has variance 0 in many classes, and
+    therefore seems very informative under Gaussian models. Its kurtosis is large, and so is its
+    ridge.
     """
     ridge = RIDGE * m.total * class_sum(m.priors, fourth)
-    return jnp.where(m.total != 0, ridge, 1)  # never chosen; 1 avoids a division by 0
+    return jnp.where(m.total != 0, ridge, 1)  # 1 avoids a division by 0
 
 
 def surprise(p: Float[Array, "c"]) -> Float[Array, "c"]:
@@ -325,5 +328,5 @@ def tops(priority: Float[Array, "d"], other: Float[Array, "d"], *keys: Float[Arr
 
 
 def as_large(key: Float[Array, "d"], largest: Float[Array, ""]) -> Bool[Array, "d"]:
-    """Whether a key equals the largest key up to rounding; true for all keys if that is −∞."""
+    """Whether a key equals the largest key up to rounding; true for all if `largest` is −∞."""
     return key >= largest - 4 * eps(key.dtype) * (1 + jnp.abs(largest))
