@@ -40,18 +40,19 @@ from jaxfs.methods.classical import anova_score, relieff_score
 from jaxfs.methods.manifest._score import class_samples
 
 #: The candidates: multiples of the median distance in each class. Each is a quarter of the one
-#: before. A finer grid is worse: the substitute works at bandwidths where the score does not.
+#: before. A finer grid is worse: at some bandwidths only the substitute finds the features, and the
+#: score does not.
 FACTORS = (4.0, 1.0, 0.25, 0.0625)
 #: Numbers of best features on which the classifier is trained; the losses are averaged.
 NUM_FEATURES = (2, 5, 10, 20, 40)
 #: Ridge of the classifier, in units of the diagonal of its kernel, which is 1.
 RIDGE = 1.0
-#: Maximum number of samples in use: the classifiers cost their cube. With more, a random part of
-#: every class is used. The choice is then easy.
+#: Maximum number of samples in use, because the time of a classifier grows with their cube. Of more
+#: samples, a random part of every class is enough for the choice.
 MOST_SAMPLES = 400
-#: Maximum number of samples that ReliefF visits as a partner: its cost is their square.
+#: Maximum number of samples for ReliefF as a partner, because its time grows with their square.
 MOST_VISITED = 2000
-#: Number of columns of the kernels in use, at most; with more features they are sampled.
+#: Maximum number of columns of a kernel in use. If there are more features, they are sampled.
 COLUMNS = 2048
 #: Number of kernel entries in a block of rows, over all classes.
 BLOCK = 2**21
@@ -64,7 +65,7 @@ class ManifestBandwidth(NamedTuple):
 
     - `factor`: the chosen multiple of the median distance, for `Median(factor)`.
     - `factors (4,)`: the candidates, descending.
-    - `losses (4,)`: mean hinge loss of every candidate; smaller is better, 1 for a useless one.
+    - `losses (4,)`: mean hinge loss of every candidate; smaller is better; about 1 is useless.
     """
 
     factor: Float[Array, ""]
@@ -214,7 +215,7 @@ def fold_losses(x, y, train, test, member, points, sigma, combine) -> Float[Arra
 
 
 def partner_score(x, y, weights, combine: str, num_classes: int) -> Float[Array, "d"]:
-    """ReliefF, or √F of ANOVA, which like ManiFeSt grows linearly in a small difference."""
+    """ReliefF, or √F of ANOVA. √F and ManiFeSt grow linearly with small differences of classes."""
     if combine == "relieff":
         return relieff_score(x, y, num_classes=num_classes, weights=weights)
     return jnp.sqrt(anova_score(x, y, num_classes=num_classes, weights=weights))
@@ -223,7 +224,7 @@ def partner_score(x, y, weights, combine: str, num_classes: int) -> Float[Array,
 def class_points(x: Float[Array, "n d"], weights: Float[Array, "c n"]) -> Points:
     """The features as `Points` of each class.
 
-    Their centre and level also suit the part of the samples in a fold.
+    Their centre and level are accurate enough for a fold as well, which has fewer samples.
     """
     columns = jnp.matrix_transpose(x)
     chosen = columns[sampled(x.shape[1], COLUMNS)]
@@ -254,7 +255,7 @@ def row_norms(
                 kernels = jnp.square(kernels)
             return kernels, norm
 
-        # A loop, so that XLA stores the kernels instead of computing them again for every factor.
+        # With a loop, XLA stores the kernels instead of computing them again for every factor.
         kernels = decay(jax.vmap(between)(others, block, weights), scale)
         return jnp.sqrt(lax.scan(step, kernels, length=len(FACTORS))[1])
 
@@ -312,10 +313,7 @@ def _counts(y: Int[Array, "n"], present: Bool[Array, "n"], num_classes: int) -> 
 
 
 def _places(key, y: Int[Array, "n"], present: Bool[Array, "n"], repeats: int) -> Int[Array, "r n"]:
-    """Places of the samples, sorted by class and at random within a class; padding comes last.
-
-    They are drawn `repeats` times.
-    """
+    """Places of the samples in `repeats` random orders, sorted by class; padding comes last."""
     shape = (present.size, repeats)
     lots = flat_draw(jax.random.uniform, key, shape, jnp.float32)[rank_present(present)].T
     group = jnp.where(present, y, jnp.iinfo(y.dtype).max)
@@ -339,7 +337,7 @@ def fold_masks(
 
 
 def _part(key, y, present, counts, number: int) -> Int[Array, "m"]:
-    """Indices of `number` samples, with the same share of every class, padding last."""
+    """Indices of `number` samples: the same share of every class, drawn at random; padding last."""
     first = jnp.cumsum(counts, dtype=counts.dtype) - counts
     place = (_places(key, y, present, 1)[0] - first[y]).astype(jnp.float32) + 0.5
     share = place / jnp.maximum(counts[y], 1).astype(jnp.float32)

@@ -61,8 +61,8 @@ def manifest_multiclass_score(
 ) -> Float[Array, "d"] | Float[Array, "c d"]:
     """Score of how much each feature's associations in a class differ from the mean of all classes.
 
-    r_ℓ = diag |D_ℓ|, D_ℓ = Log_M(K_ℓ), where M is the geometric mean of the kernels K_1 … K_C. The
-    score is the maximum or the sum of r_ℓ over the classes.
+    The score of class ℓ is r_ℓ = diag |D_ℓ|, D_ℓ = Log_M(K_ℓ), where M is the geometric mean of the
+    kernels K_1 … K_C. The result is the maximum or the sum of r_ℓ over the classes.
 
     **Arguments**
 
@@ -144,8 +144,8 @@ def manifest_multiclass_operators(
     leading eigenvectors of the mean show the structure that all classes share. Those of D_ℓ show
     what is specific to class ℓ (the paper's Fig. 8).
 
-    **Numerics** and **Derivatives** as in `manifest_multiclass_score`; the mean and the differences
-    are NaN where that score is. Memory: 2 C + 1 matrices are returned.
+    **Numerics** and **Derivatives** as in `manifest_multiclass_score`; if that score is NaN, the
+    mean and the differences are NaN. The result holds 2 C + 1 matrices.
 
     >>> import jax
     >>> import jax.numpy as jnp

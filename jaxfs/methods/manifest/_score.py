@@ -9,7 +9,7 @@ vector at M that points to K₁ (eq. 3). The score of a feature is its entry on 
 
 **Reference** D. Cohen, T. Shnitzer, Y. Kluger, R. Talmon, *Few-Sample Feature Selection via Feature
 Manifold Learning*, ICML 2023: Algorithm 1 (SPD), Algorithm 2 (SPSD).
-Proposition 1 omits the factor ½ of the eigenvalue of D at a shared eigenvector. The eigenvalue is
+Proposition 1 omits a factor ½. At an eigenvector that both kernels share, the eigenvalue of D is
 ½ √(λ₁λ₂) (log λ₁ − log λ₂), as in section 4 and Proposition 3.
 """
 
@@ -76,12 +76,12 @@ def manifest_score(
     - `geometry`: static. `"spd"`: Algorithm 1 on both kernels plus `ridge`·I. `"spsd"`: Algorithm 2
       on the leading `rank` eigenvectors.
     - `ridge`: nonnegative, for `"spd"` only. The default is 0.01, and 0 gives the paper's score.
-      The kernels have ones on their diagonal.
+      Before the ridge is added, the diagonal of the kernels is 1.
     - `rank`: static, for `"spsd"` only. The default is the smaller numerical rank of the kernels.
     - `t`: in [0, 1], the point of the geodesic γ from K₁ to K₂ at which the difference is taken:
       D(t) = ½(Log_M K₁ − Log_M K₂) with M = γ(t). The paper uses ½, where D = Log_M K₁. For any t,
-      Log_M K₁ = 2t D(t) and Log_M K₂ = −2(1 − t) D(t): the scores by one logarithm rank the
-      features as D(t) does, but vanish at t = 0 or t = 1.
+      Log_M K₁ = 2t D(t) and Log_M K₂ = −2(1 − t) D(t). A score from one of these logarithms alone
+      would rank the features as D(t) does, but vanish at t = 0 or t = 1.
     - `weights1`, `weights2`: `(n1,)`, `(n2,)`, nonnegative sample weights. A sample of weight zero
       has no effect, even if it contains NaN.
 
@@ -90,6 +90,7 @@ def manifest_score(
     **Numerics** RBF kernels of real data are numerically singular. With `ridge=0` a kernel that is
     not positive definite in its dtype gives NaN; a larger ridge avoids this. A class without
     weight, or a traced option out of range, also gives NaN.
+
     At the default ridge float32 was within 2e-4 of float64, relative to the top score, on six real
     data sets of up to 6000 features (`benchmarks/precision/manifest.py`).
     `"spsd"` at the numerical rank is ill-conditioned: two correct implementations differ by

@@ -46,7 +46,7 @@ class Shard(NamedTuple):
         return jax.tree.map(lambda a: lax.all_gather(a, self.axis, tiled=True), tree)
 
     def local_index(self, chosen: Int[Array, "m"]) -> Int[Array, "m"]:
-        """Convert global to local indices; entries of other devices get `size`, out of range."""
+        """Convert global to local indices; entries of other devices get the index `size`."""
         here = chosen - self.offset
         return jnp.where((here >= 0) & (here < self.size), here, self.size)
 
@@ -79,7 +79,7 @@ class Shard(NamedTuple):
     def qr(self, a: Float[Array, "size k"]) -> tuple[Float[Array, "size k"], Float[Array, "k k"]]:
         """Return the QR decomposition of the whole matrix: the local rows of Q, and R.
 
-        Each device decomposes its own rows. A second decomposition joins the triangular factors.
+        Each device decomposes its own rows. A second decomposition combines the triangular factors.
         """
         q, r = _lapack.qr(a)
         if self.axis is None:
