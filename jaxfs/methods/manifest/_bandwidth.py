@@ -47,8 +47,8 @@ FACTORS = (4.0, 1.0, 0.25, 0.0625)
 NUM_FEATURES = (2, 5, 10, 20, 40)
 #: Ridge of the classifier, in units of the diagonal of its kernel, which is 1.
 RIDGE = 1.0
-#: Maximum number of samples in use, because the time of a classifier grows with their cube. Of more
-#: samples, a random part of every class is enough for the choice.
+#: Maximum number of samples in use, because the time of a classifier grows with their cube. From
+#: larger data, a random part of every class is used, which is enough for the choice.
 MOST_SAMPLES = 400
 #: Maximum number of samples for ReliefF as a partner, because its time grows with their square.
 MOST_VISITED = 2000
