@@ -65,7 +65,7 @@ class DivergenceSearch(Search):
         super().__init__(m, options)
 
     def covariances(self, own, outer):
-        own = self.shrunk(own)
+        own = self.shrunk(own, class_sum(self.m.priors, own))
         if own.shape[0] == 2:
             return own
         within = _each(self.m.priors, own) * own
