@@ -88,8 +88,9 @@ def map_datasets(
         number = numbers.pop()
         if number % devices:  # a sharded array cannot be filled up
             arrays = [placed(a, mesh) if isinstance(a, jax.Array) else a for a in arrays]
-        full = math.ceil(number / devices) * devices
-        return run(number, *(placed(_repeat_last(a, full), mesh, axes) for a in arrays))
+            rows = np.arange(math.ceil(number / devices) * devices)
+            arrays = [a[np.minimum(rows, number - 1)] for a in arrays]
+        return run(number, *(placed(a, mesh, axes) for a in arrays))
 
     return mapped
 
@@ -112,15 +113,6 @@ def _batch(a: Any, place: int) -> Any:
     if a.ndim == 0 or a.shape[0] == 0:
         raise _checks.fail(name, "an array with data sets on its first axis", f"shape {a.shape}")
     return a
-
-
-def _repeat_last(a: Any, number: int) -> Any:
-    """Extend `a` to `number` entries with copies of its last entry."""
-    more = number - len(a)
-    if not more:
-        return a
-    where = jnp if isinstance(a, jax.Array) else np
-    return where.concatenate([a, where.repeat(a[-1:], more, axis=0)])
 
 
 # ---- Data sets of unequal sizes -----------------------------------------------------------------

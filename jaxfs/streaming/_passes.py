@@ -74,20 +74,18 @@ def first_pass(source: Source, num_classes: int | None) -> FirstPass:
 
 
 def class_average(
-    source: Source, first: FirstPass, function: Callable[..., jax.Array], *more, unit=None
+    source: Source, first: FirstPass, function: Callable[..., jax.Array], *more, unit: Any = 1.0
 ) -> np.ndarray:
     """Return the average over each class of a statistic, a method of `ClassBlocks`.
 
     The method `function` is called on samples minus their class mean, with the arguments `more`.
     Features are divided by `unit`.
     """
-    scale = np.asarray(1.0 if unit is None else unit, source.dtype)
+    scale, sizes = (np.asarray(a, source.dtype) for a in (unit, first.sizes))
     about = [(a / scale).astype(source.dtype) for a in (first.origin, first.means)]
-    sizes = first.sizes.astype(source.dtype)
     out: Any = None
     for block in _coded(source, len(sizes) if first.by_class else None):
-        block = block if unit is None else block._replace(x=block.x / scale)
-        new = np.asarray(_block_average(block, *about, sizes, function, *more))
+        new = np.asarray(_block_average(block, scale, *about, sizes, function, *more))
         out = new.astype(np.float64) if out is None else np.add(out, new, out=out)
     return out
 
@@ -129,9 +127,9 @@ def _block_sums(block: Any, origin, num_classes: int):
     return places.sizes, sums, jnp.max(jnp.abs(rows.blocks), axis=(0, 1)), low
 
 
-@functools.partial(jax.jit, static_argnums=4)
-def _block_average(block: Any, origin, means, sizes, function, *more):
+@functools.partial(jax.jit, static_argnums=5)
+def _block_average(block: Any, scale, origin, means, sizes, function, *more):
     """The part of a block in the averages over classes of the given sizes."""
     places = class_places(block.y, block.weights, len(sizes), block.x.dtype, sizes=sizes)
-    rows = class_blocks(block.x, places, origin=origin)
+    rows = class_blocks(block.x / jnp.atleast_2d(scale), places, origin=origin)
     return function(rows.centred(means), *more)

@@ -174,11 +174,10 @@ def f_regression_score(source: Source) -> Float[Array, "d"]:
     therefore has few correct digits.
     """
     r, mass, dtype = _correlation(source)
-    if mass <= 2:
-        return jnp.full(r.shape, jnp.nan, dtype)
+    freedom = mass - 2 if mass > 2 else np.nan
     with np.errstate(divide="ignore", invalid="ignore"):
-        f = np.where(r == 0, 0.0, np.square(r) / np.maximum(1 - np.square(r), 0) * (mass - 2))
-    return jnp.asarray(np.where(np.isnan(r), np.nan, f), dtype)
+        quotient = np.where(r == 0, 0.0, np.square(r) / np.maximum(1 - np.square(r), 0))
+    return jnp.asarray(quotient * freedom, dtype)
 
 
 def _moments_by_class(source: Source, num_classes: int) -> _class_moments.ClassMoments:
@@ -204,5 +203,5 @@ def _correlation(source: Source) -> tuple[np.ndarray, float, np.dtype]:
     (products,) = average(ClassBlocks.covariances_with, np.int32(source.num_features - 1))
     scale = np.sqrt(variances * variances[-1])
     r = np.divide(products, scale, out=np.zeros_like(scale), where=scale != 0)
-    r = np.where(np.isnan(products) | np.isnan(scale), np.nan, np.clip(r, -1, 1))
-    return r[:-1], float(first.sizes[0]), jax.dtypes.canonicalize_dtype(source.dtype)
+    dtype = jax.dtypes.canonicalize_dtype(source.dtype)
+    return np.clip(r, -1, 1)[:-1], float(first.sizes[0]), dtype

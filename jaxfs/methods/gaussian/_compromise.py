@@ -25,8 +25,8 @@ class CompromiseSearch(Search):
     """
 
     def covariances(self, own, outer):
-        pooled = class_sum(self.m.priors, own)[None]
-        return jnp.concat([self.shrunk(own), pooled, self.total(own, outer)[None]])
+        pooled, total = class_sum(self.m.priors, own), self.total(own, outer)
+        return jnp.concat([self.shrunk(own, pooled), pooled[None], total[None]])
 
     def initial_terms(self, factor):
         p = self.m.priors

@@ -62,10 +62,12 @@ class DivergenceSearch(Search):
             self.before = _joining(v, p) * (before - means)
             self.after = _joining(w, p) * (after - means)
             self.around = _joining(v, w) * (before - after)
+        # The weight of each group in a mean over pairs; the priors of a pair add up to 1.
+        self.shares = self.priors / jnp.maximum(jnp.sum(self.priors), 1)
         super().__init__(m, options)
 
     def covariances(self, own, outer):
-        own = self.shrunk(own)
+        own = self.shrunk(own, class_sum(self.m.priors, own))
         if own.shape[0] == 2:
             return own
         within = _each(self.m.priors, own) * own
@@ -91,7 +93,8 @@ class DivergenceSearch(Search):
         if self.options.objective == "mi":  # a quotient, as in GC
             return self.bound(jnp.log(r / _swap(r)), *moments)
         logs = jnp.log(r)
-        return self.bound(logs - _swap(logs), *moments) + self.pair_entropy(logs, 1)
+        entropy = class_entropy(logs, self.shares, 1)  # the mean of p_y H(y) + p_r H(r) over pairs
+        return self.bound(logs - _swap(logs), *moments) + entropy
 
     def update(self, extra, factor, after, step, i, cov):
         """Return the `Cross` after feature i is added.
@@ -130,7 +133,7 @@ class DivergenceSearch(Search):
         size, logdet = cov.shape[-1], log_determinants(cov)
         value = self.bound(logdet - _swap(logdet), trace, distance, size)
         if self.options.objective == "entropy":
-            value = value + self.pair_entropy(logdet, size)
+            value = value + class_entropy(logdet, self.shares, size)
         return value[0] + self.prior_constant()
 
     def bound(self, ratio, trace, distance, size):
@@ -141,18 +144,11 @@ class DivergenceSearch(Search):
         result is the increase of the bound.
         """
         divergence = 0.5 * (trace + distance + ratio - jnp.asarray(size, ratio.dtype))
-        return class_sum(_swap(self.priors) / self._num_pairs(), divergence)
-
-    def pair_entropy(self, logdet: Float[Array, "g d"], size):
-        """Return the mean of p_y H(y) + p_r H(r) over pairs, which is GKL.E − GKL.MI."""
-        return class_entropy(logdet, self.priors / self._num_pairs(), size)
+        return class_sum(_swap(self.shares), divergence)
 
     def prior_constant(self) -> Float[Array, ""]:
         """Return the mean of −p₁ log p₂ − p₂ log p₁ over pairs."""
-        return jnp.vdot(self.priors, surprise(_swap(self.priors))) / self._num_pairs()
-
-    def _num_pairs(self) -> Float[Array, ""]:
-        return jnp.maximum(jnp.sum(self.priors), 1)  # the priors of a pair add up to 1
+        return jnp.vdot(self.shares, surprise(_swap(self.priors)))
 
 
 def _swap(a: Float[Array, "g *d"]) -> Float[Array, "g *d"]:

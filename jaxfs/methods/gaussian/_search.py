@@ -117,11 +117,12 @@ class Search:
     """
 
     def __init__(self, m: GaussianMoments, options: Options) -> None:
-        self.m, self.options = m, options
-        ridge = options.ridge
+        self.m, self.options, ridge = m, options, options.ridge
         if ridge is None:
             ridge = default_ridge(m, m.data.fourth_powers(m.deviations, m.total))
         self.ridge = jnp.where(jnp.isfinite(m.total), ridge, jnp.nan)
+        # A class without samples gets the pooled covariance, so that it has no effect.
+        self.shrinkage = jnp.where(m.priors > 0, options.shrinkage, 1)
         self.variances = self.covariances(m.variances, jnp.square) + self.ridge[None]
 
     # ---- The groups of classes ----
@@ -138,14 +139,10 @@ class Search:
         """Return the covariance over all samples."""
         return class_sum(self.m.priors, own + outer(self.m.deviations))
 
-    def shrunk(self, own: Float[Array, "c *s"]) -> Float[Array, "c *s"]:
-        """Return the covariance of each class, shrunk towards the pooled covariance.
-
-        A class without samples gets the pooled covariance, so that it has no effect.
-        """
-        p = self.m.priors.reshape(-1, *[1] * (own.ndim - 1))
-        pooled = class_sum(self.m.priors, own)[None]
-        return own + jnp.where(p > 0, self.options.shrinkage, 1) * (pooled - own)
+    def shrunk(self, own: Float[Array, "c *s"], pooled: Float[Array, "*s"]) -> Array:
+        """Return the covariance of each class, shrunk towards the pooled covariance."""
+        shrinkage = self.shrinkage.reshape(-1, *[1] * pooled.ndim)
+        return own + shrinkage * (pooled[None] - own)
 
     def matrices(self) -> Float[Array, "g d d"]:
         """Return the covariance matrices of the groups, plus the ridge."""

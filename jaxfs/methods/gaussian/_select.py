@@ -152,7 +152,8 @@ def gc_objective(
 ) -> Float[Array, ""]:
     """The Gaussian compromise (eq. 10) of a given set of features, including its constants.
 
-    **Arguments** as in `gc_select`; `indices (k,)` are distinct features of `x`.
+    **Arguments** as in `gc_select`; `indices (k,)` are distinct features of `x`. The other features
+    have no effect.
 
     **Numerics** covariances that are not positive definite, and an index of −1, give NaN.
 
