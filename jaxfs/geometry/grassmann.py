@@ -29,7 +29,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
-from jaxfs._numerics import congruence, eps, matmul
+from jaxfs._numerics import eps, matmul
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _karcher
 from jaxfs.geometry._karcher import KarcherMean
@@ -137,15 +137,17 @@ def exp(g: ArrayLike, delta: ArrayLike) -> Float[Array, "*b d k"]:
     **Derivatives** in `g` and `delta`, to second order, with relative error eps·cosh ‖Δ‖₂. (The
     geodesic is shortest only for ‖Δ‖₂ ≤ π/2, where the error is at most 2.5 eps.)
     """
-    return _exp(*_same_shape(g=g, delta=delta))
+    return _exp(*_same_shape(g=g, delta=delta))[0]
 
 
-def _exp(g: Float[Array, "*b d k"], delta: Float[Array, "*b d k"]) -> Float[Array, "*b d k"]:
+def _exp(g: Float[Array, "*b d k"], delta: Float[Array, "*b d k"]) -> tuple[Array, Array]:
+    """Return the point, and the velocity at that point: Δ transported along the geodesic."""
     s = matmul(delta.mT, delta)
     w, v = _lapack.eigh(s)
     w = jnp.maximum(w, 0)  # `s` is a Gram matrix; NaN stays NaN
     cosine, sinc = (_frechet.apply(f, s, w, v, None) for f in (_COS_ROOT, _SINC_ROOT))
-    return matmul(g, cosine) + matmul(delta, sinc)
+    there = matmul(g, cosine) + matmul(delta, sinc)
+    return there, matmul(delta, cosine) - matmul(g, matmul(s, sinc))
 
 
 def log(g1: ArrayLike, g2: ArrayLike) -> Float[Array, "*b d k"]:
@@ -318,10 +320,11 @@ def _mean(g: Float[Array, "m d k"], w: Float[Array, "m"], *, max_iterations: int
 
     def gradient(delta):  # of ½ Σ wᵢ dist² on tangent vectors; the identity on their complement
         tangent = horizontal(delta)
-        descent = _karcher.weighted_sum(w, _logs(_exp(m, tangent), g))
+        descent = _karcher.weighted_sum(w, _logs(_exp(m, tangent)[0], g))
         return delta - tangent - horizontal(descent)
 
-    return _exp(m, horizontal(_karcher.implicit_zero(gradient, jnp.zeros_like(m)))), *report
+    zero = _karcher.implicit_zero(gradient, jnp.zeros_like(m))
+    return _exp(m, horizontal(zero))[0], *report
 
 
 def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]):
@@ -338,16 +341,9 @@ def _look(m: Float[Array, "d k"], g: Float[Array, "m d k"], w: Float[Array, "m"]
 
 
 def _move(m: Float[Array, "d k"], delta: Float[Array, "d k"], step: Float[Array, ""]):
-    """Return the point at `step` on the geodesic along Δ, and the velocity at that point.
-
-    The velocity is Δ transported along the geodesic.
-    """
-    s = matmul(delta.mT, delta)
-    w, v = _lapack.eigh(s)
-    w = jnp.maximum(w, 0)
-    cosine, sinc = (congruence(v, f.value(step**2 * w, None)) for f in (_COS_ROOT, _SINC_ROOT))
-    there = matmul(m, cosine) + step * matmul(delta, sinc)
-    return there, matmul(delta, cosine) - step * matmul(m, matmul(s, sinc))
+    """Return the point at `step` on the geodesic along Δ, and Δ transported to that point."""
+    there, velocity = _exp(m, step * delta)
+    return there, velocity / step
 
 
 def _logs(m: Float[Array, "d k"], g: Float[Array, "m d k"]) -> Float[Array, "m d k"]:

@@ -18,18 +18,18 @@ for every result that does not depend on the choice of basis. Non-finite entries
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
+from jaxfs._numerics import eps, matmul, symmetrize
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.geometry import _karcher, grassmann, spd
 from jaxfs.geometry._karcher import KarcherMean
-from jaxfs.linalg import _frechet, _lapack, leading_eigenspace
+from jaxfs.linalg import _frechet, leading_eigenspace
 from jaxfs.linalg._divided_differences import ABS
 from jaxfs.linalg._lapack import sandwich
+from jaxfs.linalg._matrix_functions import leading_part
 
 __all__ = [
     "KarcherMean",
@@ -318,29 +318,7 @@ def _truncate(point: SPSD, to_rank: Int[Array, "*b"]) -> SPSD:
     there = grassmann.present(g)
     both = there[..., :, None] & there[..., None, :]
     p = jnp.where(both, symmetrize(p), 0.0)  # so that absent columns come last
-    w, v = _lapack.eigh(p)
     k = g.shape[-1]
     keep = jnp.broadcast_to(jnp.arange(k), (*to_rank.shape, k)) < to_rank[..., None]
-    v = _leading(p, w[..., ::-1], v[..., ::-1], keep)
-    return SPSD(matmul(g, v), sandwich(v.mT, p) + _karcher.identity_on(~keep, p.dtype))
-
-
-@jax.custom_jvp
-def _leading(p, w, v, keep):
-    """Return the eigenvectors `v` of `p` where `keep` is true, and zero columns elsewhere.
-
-    The derivative has the formula of `linalg.leading_eigenspace`, but allows a traced number of
-    columns.
-    """
-    del p, w
-    return jnp.where(keep[..., None, :], v, 0.0)
-
-
-@_leading.defjvp
-def _leading_jvp(primals, tangents):
-    p, w, v, keep = primals
-    w = _frechet.differentiable_once(w, p)
-    gap = w[..., None, :] - w[..., :, None]
-    turns = keep[..., None, :] & ~keep[..., :, None]
-    turn = safe_divide(sandwich(v.mT, tangents[0]), jnp.where(turns, gap, 0.0))
-    return _leading(*primals), matmul(v, turn)
+    v, core = leading_part(p, k, keep)
+    return SPSD(matmul(g, v), core + _karcher.identity_on(~keep, p.dtype))

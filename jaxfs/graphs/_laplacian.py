@@ -109,9 +109,10 @@ def leading_eigenvectors(
     """
     affinity = jnp.where(present[:, None] & present[None, :], affinity, 0)
     degree = jnp.sum(affinity, axis=1)
-    trivial = safe_sqrt(degree) * lax.rsqrt(jnp.sum(degree))
+    trivial = jnp.sqrt(degree) * lax.rsqrt(jnp.sum(degree))
     # In this sum, the requested pairs have eigenvalue λ ≤ 2; the trivial pair and padding, 3.
-    others = trivial[:, None] * trivial[None] + jnp.diag((~present).astype(x.dtype))
+    others = trivial[:, None] * trivial[None]
+    others = jnp.where(jnp.eye(present.size, dtype=bool) & ~present[None], 1, others)
     w, u = _lapack.eigh(_laplacian(affinity, "symmetric") + 3 * others)
     u = u + 0.0 * w[None]  # NaN for an affinity that is not finite
     return _known(w[:number], settled(w, u, x, present, number), present)

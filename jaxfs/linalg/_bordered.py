@@ -177,15 +177,7 @@ def _solve(p: _Poles, gap, above, c):
         linear = (a + b) * value - a * b * (slope_left + slope_right)
         constant = a * b * value
         square = value - a * slope_left - b * slope_right
-        radical = jnp.sqrt(jnp.maximum(linear**2 - 4 * constant * square, 0))
-        eta = jnp.where(
-            linear <= 0,
-            safe_divide(linear - radical, 2 * square),
-            safe_divide(2 * constant, linear + radical),
-        )
-        new = root + eta
-        inside = (new > low) & (new < high)
-        new = jnp.where(inside, new, _middle(low, high))
+        new = _zero_between(low, high, root, square, linear, constant)
         done = jnp.abs(value) <= eps(root.dtype) * size
         new = jnp.where(done, root, new)
         settled = done | (jnp.abs(new - root) <= eps(root.dtype) * jnp.abs(root))
@@ -199,19 +191,25 @@ def _solve(p: _Poles, gap, above, c):
     rest = _secular(p, middle, c)[0] - (at_right - at_left) / (0.5 * gap)
     linear = rest * (to_left + to_right) + at_left + at_right
     constant = rest * to_left * to_right + at_left * to_right + at_right * to_left
-    radical = jnp.sqrt(jnp.maximum(linear**2 - 4 * rest * constant, 0))
-    larger = linear + jnp.where(linear < 0, -radical, radical)
-    guess = _middle(low, high)
-    for root in (safe_divide(larger, 2 * rest), safe_divide(2 * constant, larger)):
-        guess = jnp.where((root > low) & (root < high), root, guess)
+    guess = _zero_between(low, high, 0, rest, linear, constant)
     start = (guess, low, high, 0, jnp.asarray(False))
     return lax.while_loop(unfinished, step, start)[0]
 
 
-def _middle(low, high):
-    """The geometric mean of two distances to a pole; if one is 0, 1e-3 times the other."""
+def _zero_between(low, high, origin, square, linear, constant):
+    """origin + η between low and high, where square η² − linear η + constant = 0.
+
+    If there is none, the result is the geometric mean of low and high, which are distances to a
+    pole; if one of them is 0, 1e-3 times the other.
+    """
     geometric = jnp.sign(high) * jnp.sqrt(jnp.abs(low)) * jnp.sqrt(jnp.abs(high))
-    return jnp.where((low == 0) | (high == 0), 1e-3 * (low + high), geometric)
+    found = jnp.where((low == 0) | (high == 0), 1e-3 * (low + high), geometric)
+    radical = jnp.sqrt(jnp.maximum(linear**2 - 4 * square * constant, 0))
+    larger = linear + jnp.where(linear < 0, -radical, radical)
+    for eta in (safe_divide(larger, 2 * square), safe_divide(2 * constant, larger)):
+        zero = origin + eta
+        found = jnp.where((zero > low) & (zero < high), zero, found)
+    return found
 
 
 def _consistent(away: Float[Array, "n m"], d, apart) -> Float[Array, "n"]:

@@ -160,10 +160,7 @@ def _derivative_transpose(ct, a, w, v, e, *t, fun):
 def _derivative_batch(args, axes, *, fun):
     """Move the batch axis to the front; the implementation accepts any leading axes."""
     size = next(x.shape[i] for x, i in zip(args, axes, strict=True) if i is not None)
-    front = [
-        jnp.broadcast_to(x, (size, *x.shape)) if i is None else jnp.moveaxis(x, i, 0)
-        for x, i in zip(args, axes, strict=True)
-    ]
+    front = (batching.bdim_at_front(x, i, size) for x, i in zip(args, axes, strict=True))
     return derivative_p.bind(*front, fun=fun), 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks
 from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
@@ -239,24 +239,37 @@ def leading_eigenspace(
     """
     a = symmetrize(_checks.square(a, "a"))
     k = _checks.integer(k, "k", low=1, high=a.shape[-1])
+    return leading_part(a, k, jnp.arange(a.shape[-1]) < k)
+
+
+def leading_part(
+    a: Float[Array, "*b d d"], k: int, keep: Bool[Array, "*#b d"]
+) -> tuple[Float[Array, "*b d k"], Float[Array, "*b k k"]]:
+    """`leading_eigenspace` of symmetric `a`, with zeros for the eigenvectors that are not kept.
+
+    `keep` is true for the leading eigenvectors, up to a number ≤ k that may be traced.
+    """
     w, v = _lapack.eigh(a)
-    return _leading_eigenspace(k, a, w[..., ::-1], v[..., ::-1])
+    return _leading_part(k, a, w[..., ::-1], v[..., ::-1], jnp.broadcast_to(keep, w.shape))
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _leading_eigenspace(k, a, w, v):
+def _leading_part(k, a, w, v, keep):
     del a
-    nan = 0.0 * w[..., :1, None]  # 0 for a finite matrix
-    core = jnp.where(jnp.eye(k, dtype=bool), w[..., None, :k], 0.0)
-    return v[..., :k] + nan, core + nan
+    w, v = w[..., :k], v[..., :k]
+    nan = 0 * w  # 0 for a finite matrix
+    kept = keep[..., :k].astype(w.dtype) + nan
+    core = jnp.where(jnp.eye(k, dtype=bool), (kept * w)[..., None, :], nan[..., None])
+    return v * kept[..., None, :], core
 
 
-@_leading_eigenspace.defjvp
-def _leading_eigenspace_jvp(k, primals, tangents):
-    a, w, v = primals
+@_leading_part.defjvp
+def _leading_part_jvp(k, primals, tangents):
+    a, w, v, keep = primals
     w = _frechet.differentiable_once(w, a)
-    g, rest = v[..., :k], v[..., k:]
+    g, core = _leading_part(k, *primals)
     dag = matmul(tangents[0], g)
-    gap = w[..., None, :k] - w[..., k:, None]
-    dg = matmul(rest, safe_divide(matmul(rest.mT, dag), gap))
-    return _leading_eigenspace(k, *primals), (dg, symmetrize(matmul(g.mT, dag)))
+    turns = keep[..., None, :k] & ~keep[..., :, None]
+    gap = jnp.where(turns, w[..., None, :k] - w[..., :, None], 0)
+    dg = matmul(v, safe_divide(matmul(v.mT, dag), gap))
+    return (g, core), (dg, symmetrize(matmul(g.mT, dag)))

@@ -1,4 +1,4 @@
-"""Functions shared by the surrogates: reduced rows, a solver, scores of resamples, checks."""
+"""Functions shared by the surrogates: scores of resamples, and checks of arguments."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,10 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._numerics import matmul, safe_divide, symmetrize
-from jaxfs.linalg import eigh
-
-_CG_STEPS = 60
+from jaxfs._numerics import matmul, safe_divide
 
 
 class ResampledScores(NamedTuple):
@@ -26,42 +23,6 @@ class ResampledScores(NamedTuple):
     variance: Float[Array, "l p"]
     num_counted: Int[Array, "l"]
     converged: Bool[Array, "l"]
-
-
-def reduced_rows(x: Float[Array, "n p"]) -> Float[Array, "n r"]:
-    """Return rows of length r = min(n, p) with the same inner products as the samples."""
-    if x.shape[1] < x.shape[0]:
-        return x
-    w, u = eigh(symmetrize(matmul(x, x.T)))
-    return u * jnp.sqrt(jnp.maximum(w, 0))[None]
-
-
-def solve_near_identity(
-    t: Float[Array, "n r"],
-    change: Float[Array, "n b"],
-    right: Float[Array, "r b"],
-    tolerance: float,
-) -> Float[Array, "r b"]:
-    """Solve (I + Tᵀ diag(change_b) T) s_b = right_b for every b, by conjugate gradients.
-
-    Residuals are reduced to `tolerance` times the norms of the right-hand sides.
-    """
-
-    def step(state):
-        s, residual, direction, norm, count = state
-        image = direction + matmul(t.T, change * matmul(t, direction))
-        a = safe_divide(norm, jnp.sum(direction * image, axis=0))
-        s, residual = s + a[None] * direction, residual - a[None] * image
-        new = jnp.sum(residual**2, axis=0)
-        direction = residual + safe_divide(new, norm)[None] * direction
-        return s, residual, direction, new, count + 1
-
-    def unfinished(state):
-        return jnp.any(state[3] > goal) & (state[4] < _CG_STEPS)
-
-    norm = jnp.sum(right**2, axis=0)
-    goal = tolerance**2 * norm
-    return lax.while_loop(unfinished, step, (jnp.zeros_like(right), right, right, norm, 0))[0]
 
 
 def shares(a: Array, axis: int) -> Array:

@@ -126,8 +126,8 @@ def lars(
 
     **Derivatives** none: the results are constants for differentiation.
 
-    **Cost** for each label and each feature that enters, O(np) and a Cholesky decomposition of the
-    size of the model.
+    **Cost** O(np + k (k + n)) for each label and each feature that enters or leaves, where k is
+    `num_nonzero`.
 
     **Reference** Efron, Hastie, Johnstone and Tibshirani, *Least angle regression*, 2004.
 

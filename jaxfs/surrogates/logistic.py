@@ -25,8 +25,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from jaxfs import _checks, _numerics
-from jaxfs._numerics import eps, matmul
+from jaxfs._numerics import eps, matmul, safe_divide, symmetrize
 from jaxfs._types import ArrayLike, Scalar
+from jaxfs.linalg import eigh
 from jaxfs.linalg._lapack import cho_solve, cholesky, solve_triangular
 from jaxfs.surrogates import _shared
 from jaxfs.surrogates._shared import ResampledScores
@@ -39,6 +40,8 @@ _EVALUATIONS = 80
 _SHORTEST = 2.0**-12
 #: Rounding error of the objective, in units of eps. A step that gains less must not be halved.
 _SLACK = 16
+#: Maximum number of steps of conjugate gradients, and their relative residual.
+_CG_STEPS, _CG_TOLERANCE = 60, 1e-2
 
 
 class LogisticFit(NamedTuple):
@@ -205,10 +208,18 @@ def _newton(evaluate, solve, rows: Float[Array, "n r"], start, flat_pull: Float[
     return theta, margin, norm <= small
 
 
+def _reduced_rows(x: Float[Array, "n p"]) -> Float[Array, "n r"]:
+    """Return rows of length r = min(n, p) with the same inner products as the samples."""
+    if x.shape[1] < x.shape[0]:
+        return x
+    w, u = eigh(symmetrize(matmul(x, x.T)))
+    return u * jnp.sqrt(jnp.maximum(w, 0))[None]
+
+
 @jax.jit
 def _fit(x, y, c, w):
     x, mean = _numerics.centred(x, w)
-    z = _shared.reduced_rows(x)
+    z = _reduced_rows(x)
 
     def one(y):
         m = _model(z, y, c, w)
@@ -236,19 +247,39 @@ def _resample(m: _FullFit, y, present: Float[Array, "n b"], c, w):
         size = jnp.abs(value) + jnp.sum(loss, axis=0)
         return value, size, delta + matmul(t.T, pull - m.pull - d * u), curvature - d
 
-    def solve(change, right):
-        return _shared.solve_near_identity(t, change, right, 1e-2)
-
     b = present.shape[1]
     zero = jnp.zeros((t.shape[1], b), t.dtype), jnp.zeros((t.shape[0], b), t.dtype)
+    solve = functools.partial(_solve_near_identity, t)
     _, u, converged = _newton(evaluate, solve, t, zero, weight * (0.5 - y))
     return -_terms(m.margin + u, y, weight)[1], converged
+
+
+def _solve_near_identity(
+    t: Float[Array, "n r"], change: Float[Array, "n b"], right: Float[Array, "r b"]
+) -> Float[Array, "r b"]:
+    """Solve (I + Tᵀ diag(change_b) T) s_b = right_b for every b, by conjugate gradients."""
+
+    def step(state):
+        s, residual, direction, norm, count = state
+        image = direction + matmul(t.T, change * matmul(t, direction))
+        a = safe_divide(norm, jnp.sum(direction * image, axis=0))
+        s, residual = s + a[None] * direction, residual - a[None] * image
+        new = jnp.sum(residual**2, axis=0)
+        direction = residual + safe_divide(new, norm)[None] * direction
+        return s, residual, direction, new, count + 1
+
+    def unfinished(state):
+        return jnp.any(state[3] > goal) & (state[4] < _CG_STEPS)
+
+    norm = jnp.sum(right**2, axis=0)
+    goal = _CG_TOLERANCE**2 * norm
+    return lax.while_loop(unfinished, step, (jnp.zeros_like(right), right, right, norm, 0))[0]
 
 
 @functools.partial(jax.jit, static_argnames="chunk")
 def _resampled(x, y, masks, c, w, chunk):
     x, _ = _numerics.centred(x, w)
-    z = _shared.reduced_rows(x)
+    z = _reduced_rows(x)
 
     def one(y):
         m = _model(z, y, c, w)
