@@ -39,12 +39,7 @@ def _read(source: Source, *labels: str | None) -> Table:
 
 
 @command
-def select(
-    context: typer.Context,
-    source: Source,
-    request: Request,
-    outputs: Outputs,
-) -> None:
+def select(context: typer.Context, source: Source, request: Request, outputs: Outputs) -> None:
     """Select features of a table, and print them with their scores, best first.
 
     Without --method, several methods are compared by cross-validation, and the best one is used.

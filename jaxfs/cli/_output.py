@@ -66,14 +66,15 @@ def print_selection(answer: Answer) -> None:
     forms = {"rank": "d", "score": ".4g", "p": ".4g", "q": ".4g", "frequency": ".0%"}
     headings = {"name": "feature", "frequency": f"selected in {parts}"}
     features = _selected(answer)
-    keys = [key for key in features[0] if key != "column"]
+    known = features[0] if features else ("rank", "name", "score")
+    keys = [key for key in known if key != "column"]
     rows = [
         [number(item[key], forms[key]) if key in forms else printable(item[key]) for key in keys]
         for item in features[:_SHOWN]
     ]
     (n, d), k = answer.table.values.shape, len(features)
-    best = getattr(answer.fitted, "best_", None)
-    by = answer.method.name if best is None else f"{answer.method.name}: {best}"
+    by = answer.method.name
+    by += f": {answer.fitted.best_}" if isinstance(answer.fitted, AutoSelector) else ""
     caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
     title = f"{k} of {d} features of {n} rows by {by}"
     print_grid(title, [headings.get(key, key) for key in keys], rows, ["feature"], caption)
@@ -110,10 +111,8 @@ def print_comparison(result: "Comparison") -> None:
             cells.append(f"{row.mean:.3f} ± {np.std(row.by_fold, ddof=1):.3f}")
         if by_class:
             cells += [number(row.balanced_accuracy, ".3f"), number(row.auc, ".3f")]
-        cells += [
-            number(row.stability, ".2f"),
-            *(number(shares.get(name), ".2f") for name in others),
-        ]
+        cells.append(number(row.stability, ".2f"))
+        cells += [number(shares.get(name), ".2f") for name in others]
         rows.append([*cells, number(row.seconds, ".1f")])
     headings = ["method", "features", *measure, "stability"]
     headings += [*(f"overlap\n{name}" for name in others), "seconds"]

@@ -31,13 +31,16 @@ from jaxfs.cli.tables._columns import (
 )
 
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".data", ".tab")
-_BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
-    **dict.fromkeys((".parquet", ".pq"), _binary.read_parquet),
-    **dict.fromkeys((".feather", ".arrow", ".ipc"), _binary.read_arrow),
-    ".xlsx": _binary.read_xlsx,
-    ".npz": _binary.read_npz,
-    ".mat": _binary.read_mat,
-    ".h5ad": _binary.read_h5ad,
+_PARQUET = "Parquet file", _binary.read_parquet
+_ARROW = "Arrow or Feather (version 2) file", _binary.read_arrow
+#: The name of each binary format, and its reader.
+_BINARY: dict[str, tuple[str, Callable[[Path, Allowance], Columns]]] = {
+    **dict.fromkeys((".parquet", ".pq"), _PARQUET),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), _ARROW),
+    ".xlsx": ("Excel file", _binary.read_xlsx),
+    ".npz": (".npz of plain arrays", _binary.read_npz),
+    ".mat": ("MATLAB file", _binary.read_mat),
+    ".h5ad": (".h5ad file", _binary.read_h5ad),
 }
 _POSITION = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 #: Smallest number from which float64 does not represent every integer.
@@ -161,7 +164,9 @@ def _read_columns(path: Path, asked: list[str], options: dict[str, str], max_gb:
         for name, value in options.items():
             if value != "auto":
                 raise TableError(f"{name} is for text files, and {quote(path.name)} is not one")
-        return _BINARY[kind](path, allowed)
+        form, read = _BINARY[kind]
+        with _columns.refuse_damaged(form):
+            return read(path, allowed)
     except OSError as error:
         raise TableError(f"{quote(path)} cannot be read: {error.strerror or error}") from error
     except ModuleNotFoundError as error:
