@@ -23,7 +23,4 @@ def main() -> None:
             raise
         print(f"error: {error}: pip install 'jaxfs[cli]'", file=sys.stderr)
         sys.exit(2)
-    try:
-        app(prog_name="jaxfs")
-    except KeyboardInterrupt:  # the command handles interrupts only while it runs
-        sys.exit(130)
+    app(prog_name="jaxfs")

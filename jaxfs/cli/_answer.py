@@ -41,19 +41,21 @@ _COLUMN = re.compile(r"\bcolumn (\d+)\b")
 Labels = tuple[np.ndarray | None, dict[str, int], list[str]]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Answer:
-    """The selected features, and information about the fit.
+    """The selected features of a table, and information about the fit.
 
-    `order`: columns of the selected features in the table, best first. `scores (d,)`: scores of all
-    features. `parameters`: parameters of the estimator. `seconds`: duration of the fit. `notes`:
-    warnings for the user. `classes`: number of rows of each class. `stability`: stability of the
-    selection over resamples, or over the folds of the method auto (then `in_folds` is true), or
-    `None`.
-    `fitted`: the fitted estimator. `tested`: p-values and q-values, or `None`. `reason`: how the
-    number of features was chosen.
+    `table`, `request`: what was asked. `method`: the method of the request. `parameters`:
+    parameters of the estimator. `order`: columns of the selected features in the table, best first.
+    `scores (d,)`: scores of all features. `seconds`: duration of the fit. `notes`: warnings for the
+    user. `classes`: number of rows of each class. `stability`: stability of the selection over
+    resamples, or over the folds of the method auto (then `in_folds` is true), or `None`. `fitted`:
+    the fitted estimator. `tested`: p-values and q-values, or `None`. `reason`: how the number of
+    features was chosen.
     """
 
+    table: Table
+    request: Request
     method: Method
     parameters: Mapping[str, Any]
     order: np.ndarray
@@ -104,6 +106,8 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
         lost = f"selected from all rows, but in {parts}"
         notes += [f"{lost}: {listed(never)}"] if never else []
     return Answer(
+        table,
+        request,
         method,
         parameters(estimator),
         order,
@@ -122,7 +126,10 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
 def labels_of_fit(
     table: Table, request: Request, rows: Any = slice(None), used: Sequence[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Return the groups and strata that the fit of a request uses, for the given rows."""
+    """Return the groups and strata of the given rows.
+
+    `used` names those to return; by default those that the fit of the request uses.
+    """
     columns = {"groups": request.groups, "strata": request.strata}
     found = {what: columns[what] for what in used or used_blocks(request)}
     return {what: table.labels[name][rows] for what, name in found.items() if name is not None}

@@ -39,12 +39,7 @@ def _read(source: Source, *labels: str | None) -> Table:
 
 
 @command
-def select(
-    context: typer.Context,
-    source: Source,
-    request: Request,
-    outputs: Outputs,
-) -> None:
+def select(context: typer.Context, source: Source, request: Request, outputs: Outputs) -> None:
     """Select features of a table, and print them with their scores, best first.
 
     Without --method, several methods are compared by cross-validation, and the best one is used.
@@ -81,16 +76,16 @@ def select(
         if out is not None:
             _output.write_selected(temporary(out), data, answer.order, raw=outputs.raw)
         if plot is not None:
-            _report.write_plot(temporary(plot), data, answer)
+            _report.write_plot(temporary(plot), answer)
         if report is not None:
             repeat = _options.command_line(context)
-            _report.write_report(temporary(report), data, answer, request, str(source.path), repeat)
+            _report.write_report(temporary(report), answer, str(source.path), repeat)
     if request.json:
-        found = _output.selection_json(data, answer)
+        found = _output.selection_json(answer)
         _output.print_json(found | {"table": str(source.path), "seed": request.seed})
     else:
-        _output.print_selection(data, answer)
-        _output.print_verdict(data, answer)
+        _output.print_selection(answer)
+        _output.print_verdict(answer)
     _print_notes([str(path) for path in (out, plot, report) if path], request.quiet, "written")
 
 
@@ -182,10 +177,10 @@ def demo(
     digits = _demo.digits()
     answer = _answer.choose(digits, Request("manifest", str(_demo.NUMBER), seed=seed, quiet=True))
     with _output.write_atomically(force=force) as temporary:
-        _demo.draw_digits(temporary(out), digits, answer)
+        _demo.draw_digits(temporary(out), answer)
         if data is not None:
             _output.write_selected(temporary(data), digits, range(len(digits.names)))
-    _output.print_selection(digits, answer)
+    _output.print_selection(answer)
     print(_demo.EXPLANATION)
     print(f"The picture was written to {printable(out, 500)}.")
     path, column = ("TABLE.csv", "COLUMN") if data is None else (shlex.quote(str(data)), "digit")

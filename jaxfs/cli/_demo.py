@@ -31,12 +31,12 @@ def digits() -> Table:
     return Table(names, x[keep] / 16, y[keep].astype(np.float64), "digit")
 
 
-def draw_digits(path: Path, data: Table, answer: Answer) -> None:
+def draw_digits(path: Path, answer: Answer) -> None:
     """Draw the mean of each digit, and the scores of the pixels with the ranks of the best ones."""
     figure = _figures.matplotlib("figure").Figure(figsize=(12, 4), layout="constrained")
     *means, scores = figure.subplots(1, 3)
     for axes, digit in zip(means, DIGITS, strict=True):
-        mean = data.values[data.target == digit].mean(axis=0)
+        mean = answer.table.values[answer.table.target == digit].mean(axis=0)
         plot.pixel_map(mean, (SIDE, SIDE), label=None, ax=axes).set_title(f"mean {digit}")
     plot.pixel_map(answer.scores, (SIDE, SIDE), num_marked=NUMBER, ax=scores)
     scores.set_title(f"ManiFeSt: ranks of the {NUMBER} best pixels")

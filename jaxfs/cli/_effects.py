@@ -4,6 +4,7 @@ The output shows these numbers for each selected feature. They do not depend on 
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import jax
@@ -11,7 +12,6 @@ import numpy as np
 
 from jaxfs.cli._answer import Answer, standardize_columns
 from jaxfs.cli.tables._columns import as_text
-from jaxfs.cli.tables._table import Table
 from jaxfs.inference import anova_test, f_regression_test
 
 #: False discovery rate at which features count as related to the target.
@@ -44,8 +44,9 @@ def significance(found: Effects, d: int) -> str:
     return f"{alone} ({found.test}, q ≤ {_FDR} over all {d:,} features)."
 
 
-def labels(table: Table, answer: Answer) -> tuple[np.ndarray | None, list[str]]:
+def labels(answer: Answer) -> tuple[np.ndarray | None, list[str]]:
     """Return the target of a method as class codes or numbers, and the names of the classes."""
+    table = answer.table
     if table.target is None or answer.method.targets == "none":
         return None, []
     if not answer.classes:
@@ -54,9 +55,10 @@ def labels(table: Table, answer: Answer) -> tuple[np.ndarray | None, list[str]]:
     return codes, [*map(as_text, classes)]
 
 
-def effects(table: Table, answer: Answer) -> Effects | None:
+@functools.lru_cache(maxsize=1)
+def effects(answer: Answer) -> Effects | None:
     """Return the relations of the selected features to the target, or `None` without a target."""
-    y, names = labels(table, answer)
+    table, (y, names) = answer.table, labels(answer)
     if y is None:
         return None
     x = standardize_columns(table.values)

@@ -112,7 +112,9 @@ def _metadata(table: Table, classes: np.ndarray | None, distinct: np.ndarray) ->
     ]
     reasons = {
         "its name": named,
-        "increasing whole numbers": [j for j in keys if n >= _RISING and _rises(values[:, j])],
+        "increasing whole numbers": [
+            j for j in keys if n >= _RISING and (np.diff(values[:, j]) > 0).all()
+        ],
         "few distinct values": codes,
         f"it nearly determines {quote(table.target_name)}": _telling(values, classes),
     }
@@ -125,10 +127,6 @@ def _metadata(table: Table, classes: np.ndarray | None, distinct: np.ndarray) ->
         return []
     shown = listed(f"{quote(table.names[j])} ({', '.join(found[j])})" for j in sorted(found))
     return [f"possible metadata among the features: {shown}: --drop what is not a measurement"]
-
-
-def _rises(column: np.ndarray) -> bool:
-    return bool((np.diff(column) > 0).all())
 
 
 def _telling(values: np.ndarray, classes: np.ndarray | None) -> list[int]:

@@ -60,27 +60,28 @@ def number(value: float | None, form: str = ".4g", unknown: str = "—") -> str:
     return "" if value is None else unknown if np.isnan(value) else format(value, form)
 
 
-def print_selection(table: Table, answer: Answer) -> None:
+def print_selection(answer: Answer) -> None:
     """Print the selected features and their scores, best first, and how many there are and why."""
     parts = "folds" if answer.in_folds else "resamples"
     forms = {"rank": "d", "score": ".4g", "p": ".4g", "q": ".4g", "frequency": ".0%"}
     headings = {"name": "feature", "frequency": f"selected in {parts}"}
-    features = _selected(table, answer)
-    keys = [key for key in features[0] if key != "column"]
+    features = _selected(answer)
+    known = features[0] if features else ("rank", "name", "score")
+    keys = [key for key in known if key != "column"]
     rows = [
         [number(item[key], forms[key]) if key in forms else printable(item[key]) for key in keys]
         for item in features[:_SHOWN]
     ]
-    (n, d), k = table.values.shape, len(features)
-    best = getattr(answer.fitted, "best_", None)
-    by = answer.method.name if best is None else f"{answer.method.name}: {best}"
+    (n, d), k = answer.table.values.shape, len(features)
+    by = answer.method.name
+    by += f": {answer.fitted.best_}" if isinstance(answer.fitted, AutoSelector) else ""
     caption = f"and {k - _SHOWN} more: --out or --json gives all" if k > _SHOWN else ""
     title = f"{k} of {d} features of {n} rows by {by}"
     print_grid(title, [headings.get(key, key) for key in keys], rows, ["feature"], caption)
     print(answer.reason)
 
 
-def print_verdict(table: Table, answer: Answer) -> None:
+def print_verdict(answer: Answer) -> None:
     """Print the comparison of the method auto, its verdict, and the significant features."""
     if not isinstance(answer.fitted, AutoSelector):
         return
@@ -92,8 +93,8 @@ def print_verdict(table: Table, answer: Answer) -> None:
     headings = ["method", "features", answer.fitted.measure_, "stability", "seconds"]
     print_grid("Cross-validation; selection inside the folds", headings, rows, left=["method"])
     print(answer.fitted.verdict_)
-    if (found := effects(table, answer)) is not None:
-        print(significance(found, len(table.names)))
+    if (found := effects(answer)) is not None:
+        print(significance(found, len(answer.table.names)))
 
 
 def print_comparison(result: "Comparison") -> None:
@@ -110,10 +111,8 @@ def print_comparison(result: "Comparison") -> None:
             cells.append(f"{row.mean:.3f} ± {np.std(row.by_fold, ddof=1):.3f}")
         if by_class:
             cells += [number(row.balanced_accuracy, ".3f"), number(row.auc, ".3f")]
-        cells += [
-            number(row.stability, ".2f"),
-            *(number(shares.get(name), ".2f") for name in others),
-        ]
+        cells.append(number(row.stability, ".2f"))
+        cells += [number(shares.get(name), ".2f") for name in others]
         rows.append([*cells, number(row.seconds, ".1f")])
     headings = ["method", "features", *measure, "stability"]
     headings += [*(f"overlap\n{name}" for name in others), "seconds"]
@@ -162,11 +161,12 @@ def _plain(value: Any) -> Any:
     return value if known else printable(value, 200)
 
 
-def _selected(table: Table, answer: Answer) -> list[dict[str, Any]]:
+def _selected(answer: Answer) -> list[dict[str, Any]]:
     """Return a record of each selected feature, best first.
 
     `column` is the position of a feature in the file, from 1, as in --target and --drop.
     """
+    table = answer.table
     columns = table.positions or range(1, len(table.names) + 1)
     stability, tested = answer.stability, answer.tested
     return [
@@ -177,17 +177,17 @@ def _selected(table: Table, answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
-def selection_json(table: Table, answer: Answer) -> dict[str, Any]:
+def selection_json(answer: Answer) -> dict[str, Any]:
     """Return the content of the JSON output. Infinite scores are the strings `inf` and `-inf`."""
+    table, stability, fitted = answer.table, answer.stability, answer.fitted
     n, d = table.values.shape
-    stability, fitted = answer.stability, answer.fitted
     found = {
         "method": answer.method.name,
         "parameters": answer.parameters,
         "rows": n,
         "features": d,
         "target": table.target_name,
-        "selected": _selected(table, answer),
+        "selected": _selected(answer),
         "reason": answer.reason,
         "stability": None if stability is None else float(stability.stability),
         "seconds": round(answer.seconds, 3),
@@ -222,7 +222,9 @@ def check_outputs(
         real = path.resolve()
         if path.suffix.lower() not in endings:
             raise Refusal(f"{option} must end in {', '.join(endings)}, got {quote(path.name)}")
-        if any(real == other or _is_same_file(real, other) for other in taken):
+        # One file may have several paths, through links or names of different case.
+        existing = [other for other in taken if real.exists() and other.exists()]
+        if real in taken or any(map(real.samefile, existing)):
             raise Refusal(f"{option} must not be the table or another output, got {quote(path)}")
         if path.is_dir():
             raise Refusal(f"{option} must be a file, got the folder {quote(path)}")
@@ -230,11 +232,6 @@ def check_outputs(
             raise Refusal(f"there is no folder {quote(real.parent)} for {option} {quote(path)}")
         _check_absent(path, force)
         taken.append(real)
-
-
-def _is_same_file(a: Path, b: Path) -> bool:
-    """Return whether two paths are one file, through links or names of different case."""
-    return a.exists() and b.exists() and a.samefile(b)
 
 
 def _check_absent(path: Path, force: bool) -> None:

@@ -21,10 +21,8 @@ import numpy as np
 
 from jaxfs import evaluate, plot
 from jaxfs.cli._answer import Answer, selection_masks, standardize_columns
-from jaxfs.cli._effects import Effects, effects, labels, significance
-from jaxfs.cli._options import Request
+from jaxfs.cli._effects import effects, labels, significance
 from jaxfs.cli._output import number
-from jaxfs.cli.tables._columns import printable
 from jaxfs.cli.tables._table import Table
 from jaxfs.estimators import AutoSelector
 from jaxfs.estimators._base import GreedySelector
@@ -58,10 +56,10 @@ def require_packages(*, page: bool) -> None:
         template()
 
 
-def write_plot(path: Path, table: Table, answer: Answer) -> None:
+def write_plot(path: Path, answer: Answer) -> None:
     """Draw the scores of the selected features, or their effect sizes if scores only give ranks."""
     figure = _figures.matplotlib("figure").Figure(layout="constrained")
-    _draw_scores(table, answer, effects(table, answer), figure)
+    _draw_scores(answer, figure)
     figure.savefig(path, dpi=150)
 
 
@@ -70,9 +68,9 @@ def scores_only_rank(answer: Answer) -> bool:
     return isinstance(getattr(answer.fitted, "estimator_", answer.fitted), GreedySelector)
 
 
-def _draw_scores(table: Table, answer: Answer, found: Effects | None, ax: Any) -> None:
-    names, label = list(map(printable, table.names)), f"score by {answer.method.name}"
-    scores, order = finite(answer.scores), answer.order[:_SHOWN]
+def _draw_scores(answer: Answer, ax: Any) -> None:
+    found, label = effects(answer), f"score by {answer.method.name}"
+    scores, names, order = finite(answer.scores), answer.table.names, answer.order[:_SHOWN]
     if scores_only_rank(answer) and found is not None:
         label, scores = f"effect size ({found.measure})", scores.copy()
         scores[answer.order] = finite(found.sizes)
@@ -88,25 +86,30 @@ def finite(scores: np.ndarray) -> np.ndarray:
     return np.clip(scores, low, high)
 
 
-def write_report(
-    path: Path, table: Table, answer: Answer, request: Request, source: str, command: str
-) -> None:
+def write_report(path: Path, answer: Answer, source: str, command: str) -> None:
     """Write the HTML report of a selection.
 
     `source`: the file of the table. `command`: the command that repeats the run.
     """
-    found = effects(table, answer)
     auto = answer.fitted if isinstance(answer.fitted, AutoSelector) else None
-    content = {"source": source, "command": command, "table": table, "answer": answer}
-    content |= {"request": request, "versions": versions(), "effects": found, "auto": auto}
-    content |= {"summary": summary(table, answer, found), "overlap": auto and _overlap(auto)}
-    content |= {"show_scores": not scores_only_rank(answer)}
-    content |= pictures(table, answer, auto)
+    content = {
+        "source": source,
+        "command": command,
+        "answer": answer,
+        "versions": versions(),
+        "effects": effects(answer),
+        "auto": auto,
+        "summary": summary(answer),
+        "overlap": auto and _overlap(auto),
+        "show_scores": not scores_only_rank(answer),
+        **pictures(answer),
+    }
     path.write_text(template().render(content), encoding="utf-8", newline="\n")
 
 
-def summary(table: Table, answer: Answer, found: Effects | None) -> list[str]:
+def summary(answer: Answer) -> list[str]:
     """Return the result in a few sentences."""
+    table, found = answer.table, effects(answer)
     (n, d), k, name = table.values.shape, len(answer.order), answer.method.name
     if isinstance(answer.fitted, AutoSelector):
         count = len(answer.fitted.cv_results_)
@@ -210,21 +213,19 @@ def _image(figure: "Figure", form: str) -> bytes:
     return stored.getvalue()
 
 
-def pictures(table: Table, answer: Answer, auto: AutoSelector | None) -> dict[str, list[Picture]]:
+def pictures(answer: Answer) -> dict[str, list[Picture]]:
     """Return the pictures of each section of the report."""
-    y, classes = labels(table, answer)
-    shown = answer.order[:_HEAT]
+    table, (y, classes), shown = answer.table, labels(answer), answer.order[:_HEAT]
     alt = f"Heat map of the first {len(shown)} features in all samples"
     heat = picture(functools.partial(_draw_heat, table, shown, y, classes), "Heat map", alt)
     panels = []
     if y is not None and len(classes) <= _CLASSES:
         for j in answer.order[:_PANELS].tolist():
-            name = printable(table.names[j], 30)
-            words = [*map(printable, classes)]
-            draw = functools.partial(_draw_feature, table, j, y, words)
+            draw = functools.partial(_draw_feature, table, j, y, classes)
             what = "by class" if classes else f"against {table.target_name}"
-            panels.append(picture(draw, "", f"Values of {name} {what}"))
-    return {"heat": [heat], "panels": panels, "curves": [] if auto is None else _curves(auto)}
+            panels.append(picture(draw, "", f"Values of {table.names[j]} {what}"))
+    curves = _curves(answer.fitted) if isinstance(answer.fitted, AutoSelector) else []
+    return {"heat": [heat], "panels": panels, "curves": curves}
 
 
 def _draw_heat(
@@ -232,16 +233,13 @@ def _draw_heat(
 ) -> None:
     order = np.arange(len(table.values)) if y is None else np.argsort(y, stable=True)
     values = standardize_columns(table.values[:, shown])[order].T
-    names = [printable(table.names[j]) for j in shown]
-    label = "standard deviations"
     clipped = np.clip(values, -_CLIP, _CLIP)
-    axes = plot.heat_map(clipped, names, None, signed=True, label=label, ax=ax)
+    axes = plot.heat_map(clipped, signed=True, label="standard deviations", ax=ax)
     ax.set_size_inches(_figures.WIDTH * 1.25, 1.2 + 0.2 * max(len(shown), 9))
-    axes.set_yticks(range(len(names)), [_figures.shorten(name, 16) for name in names])
-    for text in axes.get_yticklabels():
-        text.set(**_figures.LITERAL)
+    names = _figures.names(table.names, shown, len(table.names), limit=16, what="feature")
+    axes.set_yticks(range(len(names)), names, **_figures.LITERAL)
     if not classes or y is None:
-        by = "" if y is None else f", by ascending {printable(table.target_name, 30)}"
+        by = "" if y is None else f", by ascending {_figures.label(table.target_name, 30)}"
         axes.set_xlabel(f"samples{by}", **_figures.LITERAL)
         return
     sizes = np.bincount(y)
@@ -249,7 +247,7 @@ def _draw_heat(
     for end in ends[:-1]:
         axes.axvline(end - 0.5, color="black", linewidth=1)
     few = len(classes) <= _CLASSES
-    texts = [_figures.shorten(printable(name), 12) if few else "" for name in classes]
+    texts = [_figures.label(name, 12) if few else "" for name in classes]
     axes.set_xticks(ends - sizes / 2 - 0.5, texts, rotation=30, ha="right", **_figures.LITERAL)
     axes.set_xlabel("samples, by class")
 
@@ -261,7 +259,7 @@ def _draw_feature(table: Table, j: int, y: np.ndarray, classes: list[str], ax: "
     else:
         axes = _figures.axes(ax, 1)
         axes.scatter(y, values, s=9, color=_figures.COLOURS[0], alpha=0.6, linewidths=0)
-        axes.set_xlabel(printable(table.target_name, 30), **_figures.LITERAL)
+        axes.set_xlabel(_figures.label(table.target_name, 30), **_figures.LITERAL)
         _figures.tidy(axes, title=name)
     ax.set_size_inches(2.4, 2.1)
 

@@ -91,10 +91,7 @@ def make_estimator(request: Request) -> Any:
     for name in options.keys() & estimator._variants.keys():  # a variant defines further options
         _check_type(estimator, name, options[name])
         estimator.set_params(**{name: options.pop(name)})
-    given: dict[str, Any] = {
-        "n_features_to_select": find_rule(request),
-        "verbose": request.verbose,
-    }
+    given: dict[str, Any] = {"n_features_to_select": find_rule(request), "verbose": request.verbose}
     if request.dtype not in ("auto", "float32", "float64"):
         raise Refusal(f"dtype must be auto, float32 or float64, got {quote(request.dtype)}")
     if request.dtype != "auto":

@@ -71,7 +71,7 @@ def tidy(ax: "Axes", axis: Any = "both", title: object = None) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.locator_params(axis=axis, nbins=5)
     if title is not None:
-        ax.set_title(shorten(printable(str(title)), 30), fontsize="medium", **LITERAL)
+        ax.set_title(label(title, 30), fontsize="medium", **LITERAL)
 
 
 def labelled(labels: ArrayLike, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -143,6 +143,11 @@ def image(ax: "Axes", grid: np.ndarray, *, signed: bool, low: float = 0.0) -> "A
     # Large matrices are downsampled before they are coloured.
     style: dict[str, Any] = {"interpolation": "nearest", "interpolation_stage": "data"}
     return ax.imshow(np.ma.masked_invalid(grid), cmap=colours, vmin=low, vmax=high, **style)
+
+
+def label(text: object, limit: int) -> str:
+    """Return a printable text of at most `limit` columns."""
+    return shorten(printable(str(text)), limit)
 
 
 def names(

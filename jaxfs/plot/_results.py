@@ -109,7 +109,7 @@ def _scatter(ax: "Axes", points: np.ndarray, labels: ArrayLike | None) -> None:
 
 def _legend(ax: "Axes", handles: list[Any], texts: Sequence[Any]) -> None:
     """Add a legend of literal names; Matplotlib by default omits names that begin with `_`."""
-    labels = [_figures.shorten(_figures.printable(str(text)), 20) for text in texts]
+    labels = [_figures.label(text, 20) for text in texts]
     legend = ax.legend(handles, labels, fontsize="small")
     for text in legend.get_texts():
         text.set(**_figures.LITERAL)

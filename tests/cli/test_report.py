@@ -82,14 +82,14 @@ def report():
     bars = functools.partial(plot.score_bars, scores, HOSTILE)
     pixels = functools.partial(plot.pixel_map, scores, (2, 3), label=None)
     rows = [ComparedMethod(NAME, 3, 0.9, 0.01, 0.5, 1.0), ComparedMethod("all", d, 0.8, 0.01)]
+    table = Table([*HOSTILE], np.ones((1234, d)), target_name=NAME, notes=(NAME,), gaps=gaps)
     return {
         "source": NAME,
-        "table": Table([*HOSTILE], np.ones((1234, d)), target_name=NAME, notes=(NAME,), gaps=gaps),
         "answer": Answer(
-            method, {NAME: NAME, "ridge": 0.01}, np.arange(5), scores, 1.0, ("take care",),
+            table, Request(NAME, seed=3), method, {NAME: NAME, "ridge": 0.01}, np.arange(5), scores,
+            1.0, ("take care",),
             {NAME: 1000, "b": 234}, stable,
         ),
-        "request": Request(NAME, seed=3),
         "summary": ["First of all.", NAME],
         "effects": Effects(NAME, scores, [f"higher in {NAME}"] * d, NAME, scores / d, scores / d),
         "auto": SimpleNamespace(measure_=NAME, comparison_=rows, n_features_=3),
@@ -144,9 +144,10 @@ def test_page_has_every_part_in_order(report):
 def test_empty_parts_are_left_out(report):
     table = Table(["a", "b"], np.ones((3, 2)))
     scores = np.array([1.0, np.nan])
-    answer = Answer(report["answer"].method, {}, np.array([1, 0]), scores, 1.0, (), {})
+    request, method = Request(NAME), report["answer"].method
+    answer = Answer(table, request, method, {}, np.array([1, 0]), scores, 1.0, (), {})
     none = {"effects": None, "auto": None, "overlap": None, "curves": [], "panels": []}
-    page = Page(render(report, table=table, answer=answer, **none))
+    page = Page(render(report, answer=answer, **none))
     headings = ["Features", "Values in the samples", "Data", "Method", "How to reproduce"]
     assert page.said("h2") == headings
     at = page.said("bdi").index("b")
@@ -200,7 +201,7 @@ def answered(target, method="anova", k=3, d=14, weak=0):
 def test_effects_against_their_definitions():
     two = np.array(list("uv"), dtype=object)[np.arange(30) % 2]
     table, answer = answered(two)
-    found = _effects.effects(table, answer)
+    found = _effects.effects(answer)
     u, v = table.values[two == "u"][:, answer.order], table.values[two == "v"][:, answer.order]
     pooled = np.sqrt((14 * u.var(axis=0, ddof=1) + 14 * v.var(axis=0, ddof=1)) / 28)
     np.testing.assert_allclose(found.sizes, np.abs(v.mean(0) - u.mean(0)) / pooled)
@@ -212,7 +213,7 @@ def test_effects_against_their_definitions():
 
     three = np.array(list("uvw"), dtype=object)[np.arange(30) % 3]
     table, answer = answered(three)
-    found = _effects.effects(table, answer)
+    found = _effects.effects(answer)
     column = table.values[:, answer.order[0]]
     means = {c: column[three == c].mean() for c in "uvw"}
     between = sum(10 * (m - column.mean()) ** 2 for m in means.values())
@@ -221,12 +222,12 @@ def test_effects_against_their_definitions():
 
     numbers = -(np.arange(30.0) ** 1.1)
     table, answer = answered(numbers, "pearson")
-    found = _effects.effects(table, answer)
+    found = _effects.effects(answer)
     r = [stats.pearsonr(table.values[:, j], numbers).statistic for j in answer.order]
     np.testing.assert_allclose(found.sizes, r)
     assert (found.measure, found.directions[0]) == ("correlation", "rises with kind")
     table, answer = answered(numbers, "variance")
-    assert _effects.effects(table, answer) is None
+    assert _effects.effects(answer) is None
 
 
 def test_the_summary_comes_first_and_selectors_draw_no_ladder(tmp_path):
@@ -234,7 +235,7 @@ def test_the_summary_comes_first_and_selectors_draw_no_ladder(tmp_path):
     table, answer = answered(two, "mrmr")
     assert _report.scores_only_rank(answer)
     path = tmp_path / "r.html"
-    _report.write_report(path, table, answer, Request("mrmr", 3), "t.csv", "jaxfs select")
+    _report.write_report(path, answer, "t.csv", "jaxfs select")
     page = Page(path.read_text(encoding="utf-8"))
     assert "mrmr selected 3 of 14 features of 30 samples for the target kind." in page.said("bdi")
     assert any(text.startswith("The first feature is gene2, higher in v (Cohen's d ")
@@ -246,7 +247,7 @@ def test_the_summary_comes_first_and_selectors_draw_no_ladder(tmp_path):
     assert alts == ["Heat map of the first 3 features in all samples", *panels]
     drawn = _report._draw_scores  # --plot draws effect sizes instead of the ladder
     ax = plot._figures.matplotlib("figure").Figure(layout="constrained")
-    drawn(table, answer, _effects.effects(table, answer), ax)
+    drawn(answer, ax)
     assert ax.axes[0].get_xlabel() == "effect size (Cohen's d) (3 of 14)"
 
 
@@ -259,7 +260,7 @@ def automatic(tmp_path_factory):
         patch.setattr(AutoSelector, "_members", lambda self, kind, d: methods)
         table, answer = answered(two, "auto", "auto", d=20, weak=8)
     path = tmp_path_factory.mktemp("report") / "auto.html"
-    _report.write_report(path, table, answer, Request("auto"), "t.csv", "jaxfs select")
+    _report.write_report(path, answer, "t.csv", "jaxfs select")
     return path, table, answer
 
 
@@ -324,7 +325,7 @@ def test_a_click_sorts_and_a_word_filters(automatic, chromium):
     assert chromium.run(shown) == names
     headings = "[...document.querySelectorAll('.sortable th')].map(th => th.textContent)"
     column = 1 + chromium.run(headings).index("q")
-    q = dict(zip(names, _effects.effects(table, answer).q_values, strict=True))
+    q = dict(zip(names, _effects.effects(answer).q_values, strict=True))
     for sign in (1, -1):
         chromium.click(f".sortable th:nth-child({column}) button")
         assert [sign * q[name] for name in chromium.run(shown)] == sorted(

@@ -161,7 +161,7 @@ def refuse_damaged(kind: str) -> Iterator[None]:
     with warnings.catch_warnings(action="ignore"):
         try:
             yield
-        except (TableError, KeyboardInterrupt, SystemExit):
+        except (TableError, ModuleNotFoundError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a panic of polars is not an `Exception`
             reason = str(error).strip().split("\n")[0][:120] or type(error).__name__

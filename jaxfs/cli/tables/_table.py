@@ -31,17 +31,18 @@ from jaxfs.cli.tables._columns import (
 )
 
 _TEXT = (".csv", ".tsv", ".txt", ".dat", ".data", ".tab")
-_BINARY: dict[str, Callable[[Path, Allowance], Columns]] = {
-    **dict.fromkeys((".parquet", ".pq"), _binary.read_parquet),
-    **dict.fromkeys((".feather", ".arrow", ".ipc"), _binary.read_arrow),
-    ".xlsx": _binary.read_xlsx,
-    ".npz": _binary.read_npz,
-    ".mat": _binary.read_mat,
-    ".h5ad": _binary.read_h5ad,
+_PARQUET = "Parquet file", _binary.read_parquet
+_ARROW = "Arrow or Feather (version 2) file", _binary.read_arrow
+#: The name of each binary format, and its reader.
+_BINARY: dict[str, tuple[str, Callable[[Path, Allowance], Columns]]] = {
+    **dict.fromkeys((".parquet", ".pq"), _PARQUET),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), _ARROW),
+    ".xlsx": ("Excel file", _binary.read_xlsx),
+    ".npz": (".npz of plain arrays", _binary.read_npz),
+    ".mat": ("MATLAB file", _binary.read_mat),
+    ".h5ad": (".h5ad file", _binary.read_h5ad),
 }
 _POSITION = re.compile(r"[+-]?\d{1,9}", re.ASCII)
-#: Number of distinct words up to which a column of words may be a code.
-_FEW_WORDS = 20
 #: Smallest number from which float64 does not represent every integer.
 _EXACT = 2.0**53
 
@@ -163,7 +164,9 @@ def _read_columns(path: Path, asked: list[str], options: dict[str, str], max_gb:
         for name, value in options.items():
             if value != "auto":
                 raise TableError(f"{name} is for text files, and {quote(path.name)} is not one")
-        return _BINARY[kind](path, allowed)
+        form, read = _BINARY[kind]
+        with _columns.refuse_damaged(form):
+            return read(path, allowed)
     except OSError as error:
         raise TableError(f"{quote(path)} cannot be read: {error.strerror or error}") from error
     except ModuleNotFoundError as error:
@@ -295,7 +298,13 @@ def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.
         else:
             words.append(j)
     if words:
-        raise _not_numeric(names, arrays, words)
+        known = [cell for cell in arrays[words[0]] if cell is not None]
+        example = next((cell for cell in known if not is_number(cell)), known[0])
+        raise TableError(
+            f"{listed(quote(names[j]) for j in words)} {'are' if len(words) > 1 else 'is'} not "
+            f"numeric ({quote(example)} in {quote(names[words[0]])}): use --categorical to encode "
+            "it as 0 and 1, or --drop; if rows are features, use --transpose"
+        )
     if read:
         notes.append(f"true and false were read as 1 and 0 in {listed(read)}")
     values = np.stack(arrays, axis=1)
@@ -303,22 +312,6 @@ def _matrix(names: list[str], arrays: list[np.ndarray], notes: list[str]) -> np.
         shown = _list_counts(names, np.isinf(values))
         raise TableError(f"infinite or too large for float64: {shown}")
     return values
-
-
-def _not_numeric(names: list[str], arrays: list[np.ndarray], words: list[int]) -> TableError:
-    """Return an error that says what to do about the columns `words`, which are not numeric."""
-    places = [[cell is not None and is_word(cell) for cell in arrays[j]] for j in words]
-    known = [cell for cell in arrays[words[0]] if cell is not None]
-    example = next((cell for cell in known if not is_number(cell)), known[0])
-    remedy = "encode it, or use --drop"
-    if len(words) == len(arrays) > 1 and all(p == places[0] for p in places) and not all(places[0]):
-        remedy = "the same rows hold words in all columns: if rows are features, use --transpose"
-    elif len(set(known)) <= min(_FEW_WORDS, len(places[0]) / 2):
-        remedy = "use --categorical to encode its values as 0 and 1, or --drop"
-    return TableError(
-        f"{listed(quote(names[j]) for j in words)} {'are' if len(words) > 1 else 'is'} not "
-        f"numeric ({quote(example)} in {quote(names[words[0]])}): {remedy}"
-    )
 
 
 def _list_counts(names: list[str], found: np.ndarray) -> str:

@@ -209,7 +209,7 @@ def _set_arrays(columns: Columns, frame: "pl.DataFrame", mark: str, decimal: str
         decimal == "auto" and mark != ";" and not cells.str.contains(",", literal=True).any()
     )
     odd = np.isnan(values).any(axis=1) if plain else np.ones(len(values), bool)
-    part = cells.filter(pl.Series(np.repeat(odd, n)))
+    part = cells if odd.all() else cells.filter(pl.Series(np.repeat(odd, n)))
 
     def match(form: str) -> np.ndarray:
         found = np.zeros(values.shape, bool)
