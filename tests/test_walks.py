@@ -20,7 +20,7 @@ PACKAGE = str(ROOT / "jaxfs") + "/"
 
 #: Maximum number of files of the package that take part in a call.
 LIMITS = {
-    "manifest_score": 10,
+    "manifest_score": 9,
     "gc_select": 8,
     "ssfs": 11,
     "fit_dirichlet_selector": 10,

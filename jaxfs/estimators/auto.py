@@ -199,10 +199,7 @@ class AutoSelector(Selector):
 
 
 def _compare(
-    members: dict[str, Any],
-    trial: CrossValidation,
-    counts: np.ndarray,
-    done: Callable[..., None],
+    members: dict[str, Any], trial: CrossValidation, counts: np.ndarray, done: Callable[..., None]
 ) -> tuple[dict[str, AccuracyCurve], list[ComparedMethod]]:
     """Return the accuracies of every method in every fold, and its result at its best number."""
     curves, rows = {}, []

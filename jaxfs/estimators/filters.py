@@ -1,6 +1,5 @@
 """Estimators that score features: filters, information, ReliefF, and graphs of the samples."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,14 +21,6 @@ CRITERIA = {
     "classes": ("anova", "fisher", "t", "chi2", "gini"),
     "numbers": ("pearson", "f_regression"),
     "none": ("variance",),
-}
-#: Tests of the criteria whose distribution is known if the target is independent of the features.
-_LAWS: dict[str, Callable[..., Any]] = {
-    "anova": inference.anova_test,
-    "t": lambda x, y, *, num_classes, weights: inference.t_test(x, y, weights=weights),
-    "chi2": inference.chi2_test,
-    "pearson": inference.pearson_test,
-    "f_regression": inference.f_regression_test,
 }
 
 
@@ -58,7 +49,7 @@ class FilterSelector(WeightedFit, ScoringSelector):
         kinds = [kind for kind, names in CRITERIA.items() if self.criterion in names]
         return kinds[0] if kinds else "classes"
 
-    def _score(self, data: PaddedData) -> Any:
+    def _prepare(self, data: PaddedData) -> None:
         _checks.option(self.criterion, "criterion", sum(CRITERIA.values(), ()))
         if self.criterion == "t" and data.num_classes > 2:
             got = f'{data.num_classes}; "anova" takes more'
@@ -67,7 +58,6 @@ class FilterSelector(WeightedFit, ScoringSelector):
             negative = np.flatnonzero((data.values < 0).any(axis=0)).tolist()
             which = _checks.listed(_arrays.column_name(self, j) for j in negative)
             raise ValueError(f'Negative values in data: {which}; criterion="chi2" is for counts')
-        return data.call(self._function)
 
     @property
     def _function(self) -> Any:
@@ -82,11 +72,10 @@ class FilterSelector(WeightedFit, ScoringSelector):
         return super()._label_score(data)
 
     def _significance(self, data: PaddedData, rule: FDR) -> Significance:
-        known = self.criterion in _LAWS and rule.n_permutations is None
-        if known and not self._blocks:
-            found = data.call(_LAWS[self.criterion])
-            return tested(data, found, "by the distribution of the score", 1)
-        return super()._significance(data, rule)
+        test = getattr(inference, f"{self.criterion}_test", None)  # if the distribution is known
+        if test is None or rule.n_permutations is not None or self._blocks:
+            return super()._significance(data, rule)
+        return tested(data, data.call(test), "by the distribution of the score", 1)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

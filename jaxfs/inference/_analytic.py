@@ -56,7 +56,9 @@ def anova_test(
     return _finished(scores, f_survival(scores, classes - 1, jnp.sum(mass) - classes))
 
 
-def t_test(x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> FilterTest:
+def t_test(
+    x: ArrayLike, y: ArrayLike, *, num_classes: int = 2, weights: ArrayLike | None = None
+) -> FilterTest:
     """Return the absolute Welch t statistic of two classes with its two-sided p-value.
 
     **Arguments** as in `t_score`. The degrees of freedom are those of Welch and Satterthwaite,
@@ -69,9 +71,9 @@ def t_test(x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> F
     >>> [round(p, 3) for p in t_test(x, jnp.array([0, 0, 1, 1])).p_values.tolist()]
     [0.051, 1.0]
     """
-    scores = t_score(x, y, weights=weights)
-    samples, y, w, _ = labelled_samples(x, y, 2, weights)
-    freedom = class_statistic(_welch_freedom, samples, membership(y, w, 2))
+    scores = t_score(x, y, num_classes=num_classes, weights=weights)
+    samples, y, w, num_classes = labelled_samples(x, y, num_classes, weights)
+    freedom = class_statistic(_welch_freedom, samples, membership(y, w, num_classes))
     return _finished(scores, f_survival(jnp.square(scores), jnp.ones_like(freedom), freedom))
 
 

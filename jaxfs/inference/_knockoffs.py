@@ -184,20 +184,21 @@ def mvr(correlation: Float[Array, "d d"]) -> Float[Array, "d"]:
         slope = jnp.sum(gradient * direction)
 
         def shorter(trial):
-            length, *_, tries = trial
-            a = inverse(u + length * direction / 2)
-            return length / 2, a, value(a, u + length * direction / 2), tries + 1
+            length, *_, halvings = trial
+            moved = u + length / 2 * direction
+            shorter_a = inverse(moved)
+            return length / 2, shorter_a, value(shorter_a, moved), halvings + 1
 
         def too_long(trial):
-            length, _, reached, tries = trial
-            return ~(reached <= now + 1e-4 * length * slope) & (tries < _HALVINGS)
+            length, _, reached, halvings = trial
+            return ~(reached <= now + 1e-4 * length * slope) & (halvings < _HALVINGS)
 
-        full = inverse(u + direction)
-        start = (jnp.ones((), u.dtype), full, value(full, u + direction), jnp.int32(0))
-        length, new, reached, tries = lax.while_loop(too_long, shorter, start)
+        # The first pass halves a step of length 2.
+        start = (jnp.asarray(2, u.dtype), a, jnp.full_like(now, jnp.inf), jnp.int32(-1))
+        length, new, reached, halvings = lax.while_loop(too_long, shorter, start)
         better = reached < now
         u, a = jnp.where(better, u + length * direction, u), jnp.where(better, new, a)
-        done = ~better | (-slope <= 1e-6 * now) | (tries >= _HALVINGS)
+        done = ~better | (-slope <= 1e-6 * now) | (halvings >= _HALVINGS)
         return u, a, jnp.minimum(reached, now), count + 1, done
 
     least = eigh(correlation)[0][0]

@@ -94,11 +94,8 @@ def permutation_test(
     >>> (result.fwer_p_values <= 0.05).nonzero()[0].tolist()
     [3]
     """
-    x, w, present = _samples(x, weights)
-    n = x.shape[0]
-    y = _checks.targets(y, n)
-    groups, strata = _checks.codes(groups, "groups", n), _checks.codes(strata, "strata", n)
-    blocks = Blocks(groups, strata, present)
+    x, w, blocks = _samples(x, weights, groups, strata)
+    y = _checks.targets(y, x.shape[0])
     number = _checks.integer(num_permutations, "num_permutations", low=1)
     table = all_relabelings(y, blocks, number + 1)
     if table is not None:
@@ -146,8 +143,7 @@ def structure_test(
     >>> result.p_values.shape
     (4,)
     """
-    x, w, present = _samples(x, weights)
-    blocks = Blocks(None, _checks.codes(strata, "strata", x.shape[0]), present)
+    x, w, blocks = _samples(x, weights, None, strata)
     number = _checks.integer(num_permutations, "num_permutations", low=1)
     plan = _plan(key, score, x, number, sequential, correction, chunk_size)
     return _structure_test(key, x, w, blocks, plan)
@@ -156,13 +152,14 @@ def structure_test(
 # ---- Arguments ----------------------------------------------------------------------------------
 
 
-def _samples(x: ArrayLike, weights: ArrayLike | None):
-    """Return checked samples, weights, and the samples present (`None` for all of them)."""
+def _samples(x: ArrayLike, weights, groups, strata) -> tuple[Array, Array, Blocks]:
+    """Return checked samples and weights, and the blocks within which labels are exchanged."""
     x = _checks.samples(x, n=2)
-    if weights is None:
-        return x, jnp.ones(x.shape[0], x.dtype), None
-    w = _checks.weights(weights, "weights", x.shape[0], x.dtype)
-    return x, w, w > 0
+    n = x.shape[0]
+    w = _checks.weights(weights, "weights", n, x.dtype)
+    present = None if weights is None else w > 0
+    groups, strata = _checks.codes(groups, "groups", n), _checks.codes(strata, "strata", n)
+    return x, w, Blocks(groups, strata, present)
 
 
 def _plan(key, score, x, number: int, sequential, correction, chunk_size: int | None) -> Plan:
