@@ -126,7 +126,7 @@ def choose(table: Table, request: Request, num_resamples: int = 0) -> Answer:
 def labels_of_fit(
     table: Table, request: Request, rows: Any = slice(None), used: Sequence[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Return the groups and strata of some rows that the fit of a request uses."""
+    """Return groups and strata of some rows: those `used`, by default by the fit of a request."""
     columns = {"groups": request.groups, "strata": request.strata}
     found = {what: columns[what] for what in used or used_blocks(request)}
     return {what: table.labels[name][rows] for what, name in found.items() if name is not None}
