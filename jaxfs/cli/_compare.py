@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,18 +125,24 @@ def _target(table: Table, methods: Sequence[Method]) -> _answer.Labels:
 
 
 def _folds(
-    n: int, y: np.ndarray | None, classes: Any, groups: np.ndarray | None, folds: int, seed: int
+    n: int,
+    y: np.ndarray | None,
+    classes: Mapping[str, int],
+    groups: np.ndarray | None,
+    folds: int,
+    seed: int,
 ) -> list[Fold]:
     if not 2 <= folds <= n // 2:
         raise Refusal(f"--folds must be from 2 to half of the {n} rows, got {folds}")
+    rare = min(classes, key=lambda name: classes[name], default=None)
+    if rare is not None and classes[rare] < folds:
+        size = f"the size of class {quote(rare)} ({plural(classes[rare], 'row')})"
+        raise Refusal(f"--folds must be at most {size}, got {folds}")
     if groups is not None and len(np.unique(groups)) < folds:
         number = plural(len(np.unique(groups)), "group")
         raise Refusal(f"--folds must be at most the number of groups ({number}), got {folds}")
     target = np.zeros(n) if y is None else y
-    try:
-        parts = _validation.split(target, folds, classes=bool(classes), groups=groups, seed=seed)
-    except ValueError as error:  # a class has fewer rows
-        raise Refusal(str(error).replace("cv", "--folds", 1)) from error
+    parts = _validation.split(target, folds, classes=bool(classes), groups=groups, seed=seed)
     if classes and any(len(np.unique(target[train])) < len(classes) for train, _ in parts):
         raise Refusal("the training rows of a fold have no row of some class: use fewer --folds")
     return parts

@@ -262,6 +262,11 @@ def write_atomically(*, force: bool) -> Iterator[Callable[[Path], Path]]:
         for path in pending.values():
             _check_absent(path, force)
         for part, path in pending.items():
+            if not force:
+                with contextlib.suppress(OSError):  # some file systems have no links
+                    os.link(part, path)  # fails if the file exists now; a rename would replace it
+                    continue
+                _check_absent(path, force)
             part.replace(path)
     except OSError as error:
         # An error of writing has no file name. It concerns the file that was begun last.

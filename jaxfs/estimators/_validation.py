@@ -186,8 +186,8 @@ def split(
         num_folds = max(2, min(_FOLDS, least, most))
     number = _checks.integer(num_folds, "cv", low=2)
     if least < number:
-        expected = f"at most the number of samples of the smallest class, {least}"
-        raise _checks.fail("cv", expected, number)
+        of = " of the smallest class" if classes else ""
+        raise _checks.fail("cv", f"at most the number of samples{of}, {least}", number)
     splits = [kind(number, shuffle=True, random_state=seed + i) for i in range(repeats)]
     return [fold for part in splits for fold in part.split(np.empty((y.shape[0], 1)), y, groups)]
 
