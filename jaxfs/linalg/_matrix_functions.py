@@ -239,23 +239,25 @@ def leading_eigenspace(
     """
     a = symmetrize(_checks.square(a, "a"))
     k = _checks.integer(k, "k", low=1, high=a.shape[-1])
-    return leading_part(a, k, jnp.arange(a.shape[-1]) < k)
+    return leading_part(a, k, jnp.arange(a.shape[-1]) < k, least=k)
 
 
 def leading_part(
-    a: Float[Array, "*b d d"], k: int, keep: Bool[Array, "*#b d"]
+    a: Float[Array, "*b d d"], k: int, keep: Bool[Array, "*#b d"], *, least: int = 0
 ) -> tuple[Float[Array, "*b d k"], Float[Array, "*b k k"]]:
     """`leading_eigenspace` of symmetric `a`, with zeros for the eigenvectors that are not kept.
 
-    `keep` is true for the leading eigenvectors, up to a number ≤ k that may be traced.
+    `keep` is true for the leading eigenvectors, up to a number that may be traced. This number is
+    between the static numbers `least` and k.
     """
     w, v = _lapack.eigh(a)
-    return _leading_part(k, a, w[..., ::-1], v[..., ::-1], jnp.broadcast_to(keep, w.shape))
+    keep = jnp.broadcast_to(keep, w.shape)
+    return _leading_part(k, least, a, w[..., ::-1], v[..., ::-1], keep)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _leading_part(k, a, w, v, keep):
-    del a
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _leading_part(k, least, a, w, v, keep):
+    del a, least
     w, v = w[..., :k], v[..., :k]
     nan = 0 * w  # 0 for a finite matrix
     kept = keep[..., :k].astype(w.dtype) + nan
@@ -264,12 +266,12 @@ def _leading_part(k, a, w, v, keep):
 
 
 @_leading_part.defjvp
-def _leading_part_jvp(k, primals, tangents):
+def _leading_part_jvp(k, least, primals, tangents):
     a, w, v, keep = primals
     w = _frechet.differentiable_once(w, a)
-    g, core = _leading_part(k, *primals)
-    dag = matmul(tangents[0], g)
-    turns = keep[..., None, :k] & ~keep[..., :, None]
-    gap = jnp.where(turns, w[..., None, :k] - w[..., :, None], 0)
-    dg = matmul(v, safe_divide(matmul(v.mT, dag), gap))
+    g, core = _leading_part(k, least, *primals)
+    rest, dag = v[..., least:], matmul(tangents[0], g)
+    turns = keep[..., None, :k] & ~keep[..., least:, None]
+    gap = jnp.where(turns, w[..., None, :k] - w[..., least:, None], 0)
+    dg = matmul(rest, safe_divide(matmul(rest.mT, dag), gap))
     return (g, core), (dg, symmetrize(matmul(g.mT, dag)))
