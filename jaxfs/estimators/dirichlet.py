@@ -1,6 +1,6 @@
 """Estimator for the Dirichlet graph selector."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -10,14 +10,11 @@ from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import Selector, estimator
 from jaxfs.estimators._number import default_number
-from jaxfs.methods.dirichlet import Coverage, Energy, Network
-from jaxfs.methods.dirichlet._fit import OBJECTIVES, fit_in_steps
-from jaxfs.methods.dirichlet._training import Steps
+from jaxfs.methods.dirichlet import Coverage, Energy, Network, fit_dirichlet_selector
+from jaxfs.methods.dirichlet._fit import OBJECTIVES
+from jaxfs.methods.dirichlet._training import report_steps
 
 __all__ = ["DirichletGraphSelector"]
-
-#: Number of training steps in a chunk; an interrupt takes effect between chunks.
-_CHUNK = 25
 
 
 @estimator
@@ -73,18 +70,21 @@ class DirichletGraphSelector(Selector):
             raise ValueError("DirichletGraphSelector needs features that vary, got constants only")
         stages = 2 if self.objective == "energy" or isinstance(self.objective, Energy) else 1
         with _progress.bar("steps", stages * self.n_steps, show=self.verbose) as done:
-            found = fit_in_steps(
-                _in_chunks(done),
-                random_key(self.random_state),
-                x=data.x,
-                num_features=min(self._wanted(d) or default_number(d), varied),
-                mask=data.weights,
-                objective=self.objective,
-                num_neighbors=min(self.n_neighbors, n - 2),
-                num_steps=self.n_steps,
-                learning_rate=self.learning_rate,
-                num_restarts=self.n_restarts,
-            )
+            token = report_steps.set(done)
+            try:
+                found = fit_dirichlet_selector(
+                    random_key(self.random_state),
+                    data.x,
+                    min(self._wanted(d) or default_number(d), varied),
+                    mask=data.weights,
+                    objective=self.objective,
+                    num_neighbors=min(self.n_neighbors, n - 2),
+                    num_steps=self.n_steps,
+                    learning_rate=self.learning_rate,
+                    num_restarts=self.n_restarts,
+                )
+            finally:
+                report_steps.reset(token)
         found = jax.tree.map(np.asarray, found)
         order = found.indices
         if np.any(order < 0):
@@ -105,17 +105,3 @@ class DirichletGraphSelector(Selector):
         near = self.n_neighbors + 1
         batch = min(n, 256, max(32, 2**22 // (d * near)))
         return 8 * n * d + 6 * self.n_restarts * batch * near * d
-
-
-def _in_chunks(done: Callable[[int], None]) -> Steps:
-    """Return a function that trains in chunks; an interrupt takes effect between two chunks."""
-
-    def steps(run, training):
-        total = training.history.shape[-1]
-        for first in range(0, total, _CHUNK):
-            last = min(first + _CHUNK, total)
-            training = jax.block_until_ready(run(training, np.int32(first), np.int32(last)))
-            done(last - first)
-        return training
-
-    return steps
