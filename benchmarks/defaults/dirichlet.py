@@ -34,17 +34,17 @@ import numpy as np
 import jaxfs
 from benchmarks.papers.dirichlet_downstream import FEWER, coverage, forest, split
 from benchmarks.papers.dirichlet_downstream import SETS as PAPER_SETS
-from jaxfs.methods.dirichlet import _calibration
+from jaxfs.methods.dirichlet import _objectives
 
 SETS = (*PAPER_SETS, "gravier", "shipp", "su", "sorlie")
 COUNTS = (25, 50, 100, 200)
 #: Values of `ENOUGH`, the fraction of relevant features at which no gates are trained.
-TRAINED = {"judged": 0.0, "explored": np.inf, "default": _calibration.ENOUGH}
+TRAINED = {"judged": 0.0, "explored": np.inf, "default": _objectives.ENOUGH}
 METHODS = ("coverage", "clipped", *TRAINED, "energy", "network")
 
 
 def clipped(x: np.ndarray) -> np.ndarray:
-    x = np.clip(x, -_calibration.FAR, _calibration.FAR)
+    x = np.clip(x, -_objectives.FAR, _objectives.FAR)
     return (x - x.mean(axis=0)) / x.std(axis=0)
 
 
@@ -59,10 +59,10 @@ def choose(method: str, x: np.ndarray, counts: list[int], seed: int) -> list[np.
     if method in ("coverage", "clipped"):
         order = coverage(clipped(x) if method == "clipped" else x, most)
     else:
-        _calibration.ENOUGH = TRAINED.get(method, _calibration.ENOUGH)
+        _objectives.ENOUGH = TRAINED.get(method, _objectives.ENOUGH)
         objective = "energy" if method == "energy" else "coverage"
         order = jaxfs.fit_dirichlet_selector(key, x, most, objective=objective).indices
-        _calibration.ENOUGH = TRAINED["default"]
+        _objectives.ENOUGH = TRAINED["default"]
     return [np.asarray(order)[:m] for m in counts]
 
 

@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 import jaxfs
 from benchmarks import data, reconstruction, selection
 from jaxfs import evaluate
-from jaxfs.methods.dirichlet import _calibration
+from jaxfs.methods.dirichlet import _objectives
 
 #: The numbers of features of section 4.3, without 75 and 150.
 COUNTS = (25, 50, 100, 200, 300)
@@ -63,18 +63,18 @@ def coverage(x, m: int) -> np.ndarray:
     """Greedy maximum of Σ_j max_{i selected} |corr_ij|, without a graph and without clipping."""
     units = x / np.sqrt(len(x))
     every = np.ones(x.shape[1])
-    return np.asarray(jax.jit(_calibration.cover, static_argnums=3)(units, every, every > 0, m))
+    return np.asarray(jax.jit(_objectives.cover, static_argnums=3)(units, every, every > 0, m))
 
 
 def with_threshold(enough: float, s: Split, m: int, seed: int) -> np.ndarray:
     """The default selector with another `ENOUGH`: 0 never trains gates, infinity always does."""
-    before = _calibration.ENOUGH
-    _calibration.ENOUGH = enough
+    before = _objectives.ENOUGH
+    _objectives.ENOUGH = enough
     jax.clear_caches()  # `ENOUGH` is a constant of the compiled programs
     try:
         return np.asarray(fit(s, m, seed).indices)
     finally:
-        _calibration.ENOUGH = before
+        _objectives.ENOUGH = before
         jax.clear_caches()
 
 

@@ -1,6 +1,6 @@
 """Estimator for the Dirichlet graph selector."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -9,12 +9,9 @@ import numpy as np
 from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData, random_key
 from jaxfs.estimators._base import Selector, default_number, estimator
-from jaxfs.methods.dirichlet import Coverage, Energy, Network
-from jaxfs.methods.dirichlet._fit import OBJECTIVES, fit_in_steps
-from jaxfs.methods.dirichlet._training import Steps
-
-#: Number of training steps in a chunk; an interrupt takes effect between chunks.
-_CHUNK = 25
+from jaxfs.methods.dirichlet import Coverage, Energy, Network, fit_dirichlet_selector
+from jaxfs.methods.dirichlet._fit import OBJECTIVES
+from jaxfs.methods.dirichlet._training import reporting
 
 
 @estimator
@@ -73,12 +70,12 @@ class DirichletGraphSelector(Selector):
         if not varied:
             raise ValueError("DirichletGraphSelector needs features that vary, got constants only")
         stages = 2 if self.objective == "energy" or isinstance(self.objective, Energy) else 1
-        with _progress.bar("steps", stages * self.n_steps, show=self.verbose) as done:
-            found = fit_in_steps(
-                _in_chunks(done),
+        steps = stages * self.n_steps
+        with _progress.bar("steps", steps, show=self.verbose) as done, reporting(done):
+            found = fit_dirichlet_selector(
                 random_key(self.random_state),
-                x=data.x,
-                num_features=min(wanted or default_number(d), varied),
+                data.x,
+                min(wanted or default_number(d), varied),
                 mask=data.weights,
                 **self._options(data),
             )
@@ -102,17 +99,3 @@ class DirichletGraphSelector(Selector):
         near = self.n_neighbors + 1
         batch = min(n, 256, max(32, 2**22 // (d * near)))
         return 8 * n * d + 6 * self.n_restarts * batch * near * d
-
-
-def _in_chunks(done: Callable[[int], None]) -> Steps:
-    """Return a function that trains in chunks; an interrupt takes effect between two chunks."""
-
-    def steps(run, training):
-        total = training.history.shape[-1]
-        for first in range(0, total, _CHUNK):
-            last = min(first + _CHUNK, total)
-            training = jax.block_until_ready(run(training, np.int32(first), np.int32(last)))
-            done(last - first)
-        return training
-
-    return steps

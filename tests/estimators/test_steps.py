@@ -15,9 +15,9 @@ from jaxfs.estimators import (
     StabilitySelector,
     _progress,
 )
-from jaxfs.estimators import dirichlet as dirichlet_module
 from jaxfs.estimators import manifest as manifest_module
 from jaxfs.estimators._arrays import random_key
+from jaxfs.methods.dirichlet import _training
 from tests.helpers import assert_close, rng
 
 X = rng(0).normal(size=(32, 8))  # of a size that is not padded
@@ -40,7 +40,7 @@ def test_ssfs_in_chunks():
 
 
 def test_dirichlet_in_chunks(monkeypatch):
-    monkeypatch.setattr(dirichlet_module, "_CHUNK", 2)
+    monkeypatch.setattr(_training, "CHUNK", 2)
     selector = DirichletGraphSelector(
         n_features_to_select=2, n_steps=6, n_restarts=2, n_neighbors=3, random_state=0
     )

@@ -1,12 +1,13 @@
 """Unsupervised feature selection by the Dirichlet energy on a learned k-NN graph of the samples.
 
-`_network` has the modules of the paper, `_training` the loop that trains them, `_calibration` finds
-the features with structure, and `_objectives` selects features in one of three ways.
+`_network` has the modules of the paper, `_training` the energies and the loop that trains gates,
+and `_objectives` finds the features with structure and selects features in one of three ways.
 """
 
 import dataclasses
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,25 +16,18 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxfs import _checks
-from jaxfs._checks import plain, presence, settle, variant
+from jaxfs._checks import is_traced, plain, presence, settle, variant
 from jaxfs._numerics import nan_unless, standard_columns, varied
 from jaxfs._types import ArrayLike, Scalar
-from jaxfs.graphs import adaptive_weights, dirichlet_energies
-from jaxfs.methods.dirichlet._calibration import moderated
-from jaxfs.methods.dirichlet._network import FeatureGates, KNNGraph, UniqueFeatureSelector
-from jaxfs.methods.dirichlet._objectives import FITS
-from jaxfs.methods.dirichlet._training import (
-    Batch,
-    Chosen,
-    Steps,
-    Task,
-    TrainingPlan,
-    at_once,
-    distances,
-    nearest,
+from jaxfs.graphs import adaptive_weights, dirichlet_energies, nearest_neighbors
+from jaxfs.methods.dirichlet._network import (
+    FeatureGates,
+    KNNGraph,
+    KNNGraphLearner,
+    UniqueFeatureSelector,
 )
-
-_TEMPERATURE, _NUM_ANCHORS = (1.0, 0.05), 1024
+from jaxfs.methods.dirichlet._objectives import fit_coverage, fit_energy, fit_network, moderated
+from jaxfs.methods.dirichlet._training import Found, Task
 
 
 class _Checked:
@@ -59,8 +53,9 @@ class Coverage(_Checked):
     - `gamma`: γ ≥ 0 of `soft_knn`. May be traced, and must then be positive. With 0, the nearest
       neighbours are chosen exactly. Their weights are then continuous and almost everywhere
       differentiable.
-    - `batch_size`: number of random samples whose neighbours a step searches; static. The default
-      is at most 256, and smaller if there are very many features.
+    - `batch_size`: number of random samples whose neighbours a step searches, at most
+      `num_anchors`; static. The default is at most 256, and smaller if there are very many
+      features.
 
     Equal records are the same option and have equal hashes.
 
@@ -111,6 +106,8 @@ class Network(_Checked):
 
 #: The objectives by name.
 OBJECTIVES = {"coverage": Coverage, "energy": Energy, "network": Network}
+#: The function that fits each objective.
+FITS = {Coverage: fit_coverage, Energy: fit_energy, Network: fit_network}
 
 
 class DirichletResult(NamedTuple):
@@ -157,11 +154,11 @@ def fit_dirichlet_selector(
     num_steps: int = 200,
     learning_rate: Scalar | None = None,
     optimizer: optax.GradientTransformation | None = None,
-    temperature: tuple[Scalar, Scalar] = _TEMPERATURE,
+    temperature: tuple[Scalar, Scalar] = (1.0, 0.05),
     num_restarts: int = 4,
     mask: ArrayLike | None = None,
     num_candidates: int | None = None,
-    num_anchors: int = _NUM_ANCHORS,
+    num_anchors: int = 1024,
 ) -> DirichletResult:
     """Select features with structure, without labels, by learning a k-NN graph of the samples.
 
@@ -202,8 +199,7 @@ def fit_dirichlet_selector(
       each.
     - `learning_rate`: learning rate of Adam; by default 0.1 for gates, 0.05 for the network.
     - `optimizer`: an Optax optimiser, in place of Adam and its `learning_rate`.
-    - `temperature`: temperatures of the gates or softmaxes at the first and the last step
-      (exploration ends at four times the last temperature).
+    - `temperature`: temperatures of the gates or softmaxes at the first and the last step.
     - `num_restarts`: number of runs with different keys, in one batch.
     - `mask`: `(n,)`, false or 0 for samples that are padding.
     - `num_candidates`: number of nearest samples from which neighbours are chosen; 32 by default.
@@ -237,164 +233,92 @@ def fit_dirichlet_selector(
     >>> sorted(found.indices.tolist())
     [1, 4]
     """
-    return fit_in_steps(
-        at_once,
-        key,
-        x=x,
-        num_features=num_features,
-        objective=objective,
-        num_neighbors=num_neighbors,
-        num_steps=num_steps,
-        learning_rate=learning_rate,
-        optimizer=optimizer,
-        temperature=temperature,
-        num_restarts=num_restarts,
-        mask=mask,
-        num_candidates=num_candidates,
-        num_anchors=num_anchors,
-    )
-
-
-def fit_in_steps(steps: Steps, key, **arguments) -> DirichletResult:
-    """Fit with training run by `steps`; the other arguments are those of `training_plan`.
-
-    Every part is a program of its own, so that parts that are used twice are compiled once.
-    """
-    x, present, plan = training_plan(**arguments)
-    _checks.key(key)
-    task, known = _prepared(key, x, present, plan)
-    return _finished(task, known, FITS[plan.objective](task, steps))
-
-
-def training_plan(
-    x,
-    num_features,
-    *,
-    mask,
-    objective,
-    num_neighbors,
-    num_steps,
-    learning_rate,
-    num_restarts,
-    optimizer=None,
-    temperature=_TEMPERATURE,
-    num_candidates=None,
-    num_anchors=_NUM_ANCHORS,
-) -> tuple[Array, Array, TrainingPlan]:
-    """Check the arguments of a fit; return the samples, the mask as booleans, and the options."""
-    x = _checks.real(x, "x", ndim=2)
+    x = _checks.samples(x, n=3)
     n, d = x.shape
-    if n < 3 or d < 1:
-        raise _checks.fail("x", "(n, d) with n ≥ 3 samples and d ≥ 1 features", f"{x.shape}")
-    objective = variant(objective, "objective", OBJECTIVES)
-    kind = next(name for name, record in OBJECTIVES.items() if record is type(objective))
+    record: Any = variant(objective, "objective", OBJECTIVES)
     m = _checks.integer(num_features, "num_features", low=1, high=d)
     k = _checks.integer(num_neighbors, "num_neighbors", low=1, high=n - 2)
     present = presence(mask, n)
-    size, varying, unknown = _facts(x, present)
-    if not _checks.is_traced(size) and size < k + 2:
-        raise _checks.fail("mask", f"true for at least {k + 2} samples", int(size))
-    if not _checks.is_traced(varying) and not unknown and varying < m:
-        expected = f"at most the number of features that vary, {varying} of {d}"
-        raise _checks.fail("num_features", expected, m)
     if not (optimizer is None or isinstance(optimizer, optax.GradientTransformation)):
         raise _checks.fail("optimizer", "None or an optimiser of Optax", repr(optimizer))
     _checks.only_if(optimizer is None, learning_rate, "learning_rate", "optimizer is None")
     if learning_rate is None:
-        learning_rate = 0.05 if kind == "network" else 0.1
+        learning_rate = 0.05 if isinstance(record, Network) else 0.1
     _checks.number(learning_rate, "learning_rate", low=0, open_low=True, scalar=True)
-    first, last = temperature
-    for value in (first, last):
+    for value in temperature:
         _checks.number(value, "temperature", low=0, open_low=True, scalar=True)
     # How neighbours are searched.
-    exact = not _checks.is_traced(objective.gamma) and objective.gamma == 0
-    refresh_every = getattr(objective, "refresh_every", 1)
+    exact = not is_traced(record.gamma) and record.gamma == 0
+    refresh_every = getattr(record, "refresh_every", 1)
     listed = not exact or refresh_every > 1
     setting = "gamma is positive or refresh_every above 1"
     _checks.only_if(listed, num_candidates, "num_candidates", setting)
     candidates = max(32, k + 1) if num_candidates is None else num_candidates
     candidates = _checks.integer(candidates, "num_candidates", low=k + 1) if listed else k + 1
-    anchors = min(n, _checks.integer(num_anchors, "num_anchors", low=k + 2))
-    batch_size = getattr(objective, "batch_size", None)
+    batch_size = getattr(record, "batch_size", None)
     if batch_size is None:
         batch_size = min(256, max(32, 2**22 // (d * candidates)))
 
     def number(a):  # NumPy's, because a conversion to JAX would be compiled
-        return jnp.asarray(a, x.dtype) if _checks.is_traced(a) else np.asarray(a, x.dtype)
+        return (
+            lax.stop_gradient(jnp.asarray(a, x.dtype)) if is_traced(a) else np.asarray(a, x.dtype)
+        )
 
-    plan = TrainingPlan(
-        objective=kind,
+    _checks.key(key)
+    task, known = _prepared(
+        key,
+        x,
+        present,
+        isinstance(record, Network),
+        learner=KNNGraphLearner(k, 0.0 if exact else number(record.gamma), candidates),
+        learning_rate=number(learning_rate),
+        temperatures=tuple(map(number, temperature)),
         num_features=m,
-        num_neighbors=k,
-        num_candidates=min(candidates, anchors - 1),
+        num_searched=k + 1 if exact else candidates,
         num_steps=_checks.integer(num_steps, "num_steps", low=2),
         num_restarts=_checks.integer(num_restarts, "num_restarts", low=1),
-        batch_size=min(n, batch_size),
-        num_anchors=anchors,
-        gamma=None if exact else number(objective.gamma),
-        learning_rate=number(learning_rate),
-        temperatures=(number(first), number(last)),
-        unique=getattr(objective, "unique", True),
+        num_anchors=_checks.integer(num_anchors, "num_anchors", low=k + 2),
+        batch_size=batch_size,
         refresh_every=refresh_every,
+        unique=getattr(record, "unique", True),
         optimizer=optimizer,
     )
-    return x, present, plan
+    if not is_traced(known):
+        size, varying = np.count_nonzero(present), np.count_nonzero(task.varied)
+        if size < k + 2:
+            raise _checks.fail("mask", f"true for at least {k + 2} samples", size)
+        if known and varying < m:
+            expected = f"at most the number of features that vary, {varying} of {d}"
+            raise _checks.fail("num_features", expected, m)
+    return _finished(task, known, FITS[type(record)](task))
 
 
-@jax.jit
-def _facts(x, present) -> tuple[Array, Array, Array]:
-    """Return the numbers of samples present and of features that vary, and whether x has NaN."""
-    return jnp.sum(present), jnp.sum(varied(x, present)), jnp.any(jnp.isnan(x))
-
-
-@jax.jit
-def _prepared(key, x, present, plan: TrainingPlan) -> tuple[Task, Bool[Array, ""]]:
-    x, plan = lax.stop_gradient((x, plan))
-    enough = jnp.sum(present) >= plan.num_neighbors + 2
+@eqx.filter_jit
+def _prepared(key, x, present, network: bool, **options) -> tuple[Task, Bool[Array, ""]]:
+    enough = jnp.sum(present) >= options["learner"].num_neighbors + 2
     known = jnp.all(jnp.isfinite(x) | ~present[:, None]) & enough
-    x = jnp.where(present[:, None] & known, x, 0)
-    keys = jax.random.split(key, 4)
-    if plan.objective == "network":
-        scaled = standard_columns(x, present), x[:, :0]
+    x, keys = lax.stop_gradient(jnp.where(present[:, None] & known, x, 0)), jax.random.split(key, 4)
+    varies, decoys = varied(x, present), x[:, :0]
+    if network:
+        x = standard_columns(x, present)
     else:
-        scaled = moderated(keys[1], x, present)
-    return Task(keys, *scaled, present, varied(x, present), plan), known
+        x, decoys = moderated(keys[1], x, present)
+    return Task(x, decoys, present, varies, varies.astype(x.dtype), keys, **options), known
 
 
-@jax.jit
-def _finished(task: Task, known, chosen: Chosen) -> DirichletResult:
-    x, varies, plan = task.x, task.varied, task.plan
-    selector: Any = FeatureGates(chosen.logits, plan.num_features)
-    if plan.objective == "network":
-        selector = UniqueFeatureSelector(chosen.logits, plan.unique)
-    indices = selector.indices()
-    graph = _graph(x[:, indices], task.present, plan)
-    size = jnp.sum(task.present).astype(x.dtype)
-    energies = dirichlet_energies(x, graph.weights, indices=graph.indices) / size
-    enough = known & (jnp.sum(varies) >= plan.num_features)
+@eqx.filter_jit
+def _finished(task: Task, known, found: Found) -> DirichletResult:
+    selector: Any = FeatureGates(found.logits, task.num_features)
+    if found.logits.ndim == 2:
+        selector = UniqueFeatureSelector(found.logits, task.unique)
+    indices, k = selector.indices(), task.learner.num_neighbors
+    near = nearest_neighbors(task.x[:, indices], k + 1, mask=task.present)
+    graph = KNNGraph(near.indices[:, :k], adaptive_weights(near.squared_distances))
+    size = jnp.sum(task.present).astype(task.x.dtype)
+    energies = dirichlet_energies(task.x, graph.weights, indices=graph.indices) / size
+    enough = known & (jnp.sum(task.varied) >= task.num_features)
     indices = jnp.where(enough, indices, -1)
-    graph, energies, chosen = nan_unless(known, (graph, energies, chosen))
+    graph, energies, found = nan_unless(known, (graph, energies, found))
     return DirichletResult(
-        selector, indices, graph, energies, chosen.relevance, varies & known, *chosen[2:]
+        selector, indices, graph, energies, found.relevance, task.varied & known, *found[2:]
     )
-
-
-def _graph(x: Float[Array, "n m"], present: Bool[Array, "n"], plan: TrainingPlan) -> KNNGraph:
-    """Return the k-NN graph of the samples; rows are searched a block at a time.
-
-    Candidates are found by a matrix product and ranked again by distances from differences.
-    """
-    n, k = x.shape[0], plan.num_neighbors
-    every = jnp.arange(n)
-
-    def neighbors(i):
-        batch = Batch(i[None], every, present[i][None], present)
-        _, near = nearest(distances(x, jnp.ones_like(x[0]), batch), 2 * (k + 1))
-        e = jnp.sum(jnp.square(x[i][None] - x[near[0]]), axis=1)
-        e, near = lax.sort_key_val(jnp.where((near[0] >= 0) & present[i], e, jnp.inf), near[0])
-        found = jnp.isfinite(e[:k])
-        return jnp.where(found, near[:k], -1), e[: k + 1]
-
-    size = max(1, 2**23 // (4 * n + 2 * (k + 1) * x.shape[1]))
-    indices, e = lax.map(neighbors, every, batch_size=min(n, size))
-    return KNNGraph(indices, adaptive_weights(e))

@@ -19,7 +19,7 @@ from optax.assignment import hungarian_algorithm
 
 from jaxfs import _checks
 from jaxfs._checks import presence
-from jaxfs._numerics import flat_draw, gram, matmul, safe_divide
+from jaxfs._numerics import flat_draw, gram, map_chunks, matmul, safe_divide
 from jaxfs._types import ArrayLike, Scalar
 from jaxfs.graphs import nearest_neighbors
 from jaxfs.linalg._lapack import cholesky, solve_triangular
@@ -151,14 +151,14 @@ class KNNGraphLearner(eqx.Module):
 
     def distances(self, x, *, candidates=None, mask=None) -> tuple[Array, Array]:
         """Return the candidates and their squared distances; missing ones are infinite."""
-        x, known = _cleared(x, mask)
+        x = _cleared(x, mask)
         if candidates is None:
             candidates = self.candidates(x, mask)
         if candidates.shape[1] <= self.num_neighbors:
             expected = f"of more than num_neighbors = {self.num_neighbors} columns"
             raise _checks.fail("candidates", expected, f"shape {candidates.shape}")
         e = jnp.where(candidates >= 0, _distances_to(x, candidates), jnp.inf)
-        return candidates, jnp.where(known, e, jnp.nan)
+        return candidates, jnp.where(jnp.all(jnp.isfinite(x)), e, jnp.nan)
 
     def weights(self, e: Float[Array, "n c"]) -> Float[Array, "n c"]:
         """Return the weights of candidates at squared distances e; infinite ones are missing."""
@@ -173,7 +173,7 @@ class KNNGraphLearner(eqx.Module):
             s = jnp.where(tied, ((e <= last) & jnp.isfinite(e)).astype(e.dtype), gap)
             return safe_divide(s, jnp.broadcast_to(jnp.sum(s, axis=1, keepdims=True), s.shape))
         found = ~jnp.isposinf(e)  # a NaN distance makes its row NaN
-        e = jnp.where(found, e, jnp.zeros_like(e))
+        e = jnp.where(found, e, 0)
         return soft_weights(e, soft_knn(e, k, gamma=self.gamma, mask=found))
 
     def energy(self, x, *, candidates=None, mask=None) -> Float[Array, ""]:
@@ -195,19 +195,14 @@ def _distances_to(x: Float[Array, "n m"], candidates: Int[Array, "n c"]) -> Floa
         point, near = row
         return jnp.sum(jnp.square(point[None] - x[near]), axis=1)
 
-    (n, m), c = x.shape, candidates.shape[1]
-    rows = max(1, _AT_ONCE // (m * c))
-    if rows >= n:
-        return jax.vmap(one)((x, candidates))
-    return lax.map(one, (x, candidates), batch_size=rows)
+    rows = max(1, _AT_ONCE // (x.shape[1] * candidates.shape[1]))
+    return map_chunks(one, (x, candidates), rows)
 
 
-def _cleared(x: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:
-    """Return samples with padding set to 0, and whether all present samples are finite."""
+def _cleared(x: ArrayLike, mask: ArrayLike | None) -> Float[Array, "n m"]:
+    """Return samples with padding set to 0."""
     x = _checks.real(x, "x", ndim=2)
-    x = jnp.where(presence(mask, x.shape[0])[:, None], x, jnp.zeros_like(x))
-    known = jnp.all(jnp.isfinite(x))
-    return jnp.where(known, x, jnp.zeros_like(x)), known
+    return jnp.where(presence(mask, x.shape[0])[:, None], x, 0)
 
 
 class DirichletSelector(eqx.Module):
@@ -226,7 +221,5 @@ class DirichletSelector(eqx.Module):
         mask: ArrayLike | None = None,
     ) -> Float[Array, ""]:
         """Return the energy ½ Σ s_ij e_ij / (n m), with the squared distances e of X̂ = X F̂."""
-        x, known = _cleared(x, mask)
-        chosen = self.selector.project(x, temperature, key=key)
-        energy = self.learner.energy(chosen, candidates=candidates, mask=mask)
-        return jnp.where(known, energy, jnp.nan)
+        chosen = self.selector.project(_cleared(x, mask), temperature, key=key)
+        return self.learner.energy(chosen, candidates=candidates, mask=mask)

@@ -6,167 +6,135 @@ E_f = ½ Σ_ij s_ij (x_if − x_jf)² / n. For a feature that is independent of 
 to a factor n / (n − 1)).
 """
 
+import contextlib
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+import math
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxfs._checks import is_traced
 from jaxfs._numerics import matmul, rank_present
 from jaxfs._types import Scalar
-from jaxfs.methods.dirichlet._network import KNNGraphLearner
+from jaxfs.methods.dirichlet._network import FeatureGates, KNNGraphLearner
+
+#: Number of training steps in a program; an interrupt takes effect between two programs.
+CHUNK = 25
+_report: ContextVar[Callable[[int], Any]] = ContextVar("report", default=lambda steps: None)
 
 
-class TrainingPlan(eqx.Module):
-    """The checked options of a fit; a pytree whose numbers may be traced."""
-
-    objective: str = eqx.field(static=True)
-    num_features: int = eqx.field(static=True)
-    num_neighbors: int = eqx.field(static=True)
-    num_candidates: int = eqx.field(static=True)
-    num_steps: int = eqx.field(static=True)
-    num_restarts: int = eqx.field(static=True)
-    batch_size: int = eqx.field(static=True)
-    num_anchors: int = eqx.field(static=True)
-    gamma: Scalar | None  # None: neighbours are chosen exactly, γ = 0
-    learning_rate: Scalar
-    temperatures: tuple[Scalar, Scalar]
-    unique: bool = eqx.field(static=True, default=True)
-    refresh_every: int = eqx.field(static=True, default=1)
-    optimizer: optax.GradientTransformation | None = eqx.field(static=True, default=None)
-
-    @property
-    def learner(self) -> KNNGraphLearner:
-        gamma = 0.0 if self.gamma is None else self.gamma
-        return KNNGraphLearner(self.num_neighbors, gamma, self.num_candidates)
-
-    @property
-    def num_searched(self) -> int:
-        """Number of anchors among which a row chooses its neighbours in a new search."""
-        return self.num_neighbors + 1 if self.gamma is None else self.num_candidates
-
-    @property
-    def gradient_transformation(self) -> optax.GradientTransformation:
-        return self.optimizer or optax.adam(self.learning_rate)
-
-    def temperature(self, progress: Float[Array, ""], last_factor: float = 1.0) -> Array:
-        """Interpolate geometrically from the first to `last_factor` times the last temperature."""
-        first, last = self.temperatures
-        return first * (last_factor * last / first) ** progress
+@contextlib.contextmanager
+def reporting(done: Callable[[int], Any]) -> Iterator[None]:
+    """Call `done` with a number of training steps whenever they are made; not in a traced fit."""
+    token = _report.set(done)
+    try:
+        yield
+    finally:
+        _report.reset(token)
 
 
-class Task(NamedTuple):
-    """The data of one fit: standardised samples, masks of present samples and varying features."""
+class Task(eqx.Module):
+    """The standardised samples of one fit and its checked options; numbers may be traced."""
 
-    keys: Array  # for the samples of evaluations, decoys, exploration, and the choice of features
     x: Float[Array, "n d"]
     decoys: Float[Array, "n t"]  # Gaussian columns, standardised; none for the network
     present: Bool[Array, "n"]
     varied: Bool[Array, "d"]
-    plan: TrainingPlan
-
-
-class Chosen(NamedTuple):
-    """Logits of the best restart, relevance of every feature, and the history of all restarts."""
-
-    logits: Float[Array, "d *m"]
     relevance: Float[Array, "d"]
-    history: Float[Array, "restarts steps"]
-    restart_energies: Float[Array, "restarts"]
-    failed_at: Int[Array, "restarts"]
+    keys: Array  # for the samples of evaluations, decoys, exploration, and the choice of features
+    learner: KNNGraphLearner
+    learning_rate: Scalar
+    temperatures: tuple[Scalar, Scalar]
+    num_features: int = eqx.field(static=True)
+    num_searched: int = eqx.field(static=True)  # candidates of a row, if they are not kept
+    num_steps: int = eqx.field(static=True)
+    num_restarts: int = eqx.field(static=True)
+    num_anchors: int = eqx.field(static=True)
+    batch_size: int = eqx.field(static=True)
+    refresh_every: int = eqx.field(static=True)
+    unique: bool = eqx.field(static=True)
+    optimizer: optax.GradientTransformation | None = eqx.field(static=True)
 
+    @property
+    def transformation(self) -> optax.GradientTransformation:
+        return self.optimizer or optax.adam(self.learning_rate)
 
-# ---- Graphs of a part of the samples ------------------------------------------------------------
+    def temperature(self, progress: Float[Array, ""]) -> Float[Array, ""]:
+        """Interpolate geometrically from the first to the last temperature."""
+        first, last = self.temperatures
+        return first * (last / first) ** progress
 
+    def gates(self, logits: Float[Array, "d"]) -> FeatureGates:
+        return FeatureGates(jnp.where(self.varied, logits, -jnp.inf), self.num_features)
 
-class Batch(NamedTuple):
-    """Rows, the samples whose neighbours are searched, and anchors, the possible neighbours."""
-
-    rows: Int[Array, "b"]
-    anchors: Int[Array, "a"]
-    in_rows: Float[Array, "b"]  # 0 for padding
-    in_anchors: Bool[Array, "a"]
-
-
-def draw(key, present: Bool[Array, "n"], size: int, dtype) -> tuple[Array, Array]:
-    """Draw at most `size` samples, preferably present ones; return them and which are present."""
-    if size >= present.size:
-        chosen = jnp.arange(present.size, dtype=jnp.int32)
-    else:
+    def draw(self, key: Array, larger: int = 1) -> Int[Array, "s"]:
+        """Draw `larger` times `num_anchors` samples in random order, padding last."""
         # Random numbers are indexed by rank among the present samples: padding changes none.
-        lots = jax.random.uniform(key, present.shape, dtype)[rank_present(present)]
-        lots = jnp.where(present, lots, 2)
-        chosen = lax.top_k(-lots, size)[1]
-    return chosen, present[chosen]
+        lots = jax.random.uniform(key, self.present.shape)[rank_present(self.present)]
+        size = min(larger * self.num_anchors, lots.size)
+        return lax.top_k(jnp.where(self.present, lots, -1), size)[1]
+
+    def distances(
+        self, x: Float[Array, "n t"], z: Float[Array, "t"], drawn: Int[Array, "s"], larger: int = 1
+    ) -> Float[Array, "b s"]:
+        """Return Σ_f z_f (x_if − x_jf)² from the first samples drawn to all samples drawn.
+
+        The first samples are `larger` times `batch_size`. Distances to padding and from a sample
+        to itself are infinite.
+        """
+        x, z = lax.stop_gradient((x[drawn], z))
+        rows, norms = x[: larger * self.batch_size], matmul(jnp.square(x), z)
+        squared = norms[: len(rows), None] + norms[None] - 2 * matmul(rows * z[None], x.T)
+        others = self.present[drawn][None] & ~jnp.eye(len(rows), len(norms), dtype=bool)
+        return jnp.where(others, jnp.maximum(squared, 0), jnp.inf)
+
+    def energies(
+        self, x: Float[Array, "n t"], z: Float[Array, "t"], drawn: Int[Array, "s"], near: Array
+    ) -> Float[Array, "t"]:
+        """Return E_f of every column on the graph of the samples drawn with gates z.
+
+        Each row chooses its neighbours among its candidates `near`. Derivatives in z go through the
+        weights of the graph. The lists of candidates are constants. The derivative is still exact,
+        because the weight of a neighbour is 0 when it leaves the list.
+        """
+        gaps = jnp.square(x[drawn[: len(near)]][:, None] - x[drawn[near]])
+        e = jnp.einsum("rcd,d->rc", gaps, z, precision=lax.Precision.HIGHEST)
+        return self.mean_energy(jnp.where(near >= 0, e, jnp.inf), gaps, drawn)
+
+    def mean_energy(self, e: Float[Array, "b c"], gaps: Float[Array, "b c *t"], drawn) -> Array:
+        """Return ½ Σ_ij s_ij gap_ij / n, where s are the weights for the squared distances e."""
+        there = self.present[drawn[: len(e)]].astype(e.dtype)
+        s = self.learner.weights(e) * there[:, None]
+        total = jnp.einsum("rc,rc...->...", s, gaps, precision=lax.Precision.HIGHEST)
+        return 0.5 * total / jnp.maximum(jnp.sum(there), 1)
 
 
-def draw_batch(key, task: Task, larger: int = 1) -> Batch:
-    """Draw the rows and anchors of a step, or `larger` times as many for an evaluation."""
-    plan, dtype = task.plan, task.x.dtype
-    first, second = jax.random.split(key)
-    rows, in_rows = draw(first, task.present, larger * plan.batch_size, dtype)
-    anchors, in_anchors = draw(second, task.present, larger * plan.num_anchors, dtype)
-    return Batch(rows, anchors, in_rows.astype(dtype), in_anchors)
-
-
-def distances(x: Float[Array, "n d"], z: Float[Array, "d"], batch: Batch) -> Float[Array, "b a"]:
-    """Return Σ_f z_f (x_if − x_jf)² from rows to anchors; infinite to padding and to itself."""
-    a, b, z = lax.stop_gradient((x[batch.rows], x[batch.anchors], z))
-    norms = matmul(jnp.square(a), z)[:, None] + matmul(jnp.square(b), z)[None]
-    squared = jnp.maximum(norms - 2 * matmul(a * z[None], b.T), 0)
-    others = batch.in_anchors[None] & (batch.rows[:, None] != batch.anchors[None])
-    return jnp.where(others, squared, jnp.inf)
-
-
-def nearest(squared: Float[Array, "b a"], number: int) -> tuple[Array, Int[Array, "b c"]]:
-    """Return the smallest squared distances of each row and their anchors, −1 if missing."""
+def nearest(squared: Float[Array, "b s"], number: int) -> tuple[Array, Int[Array, "b c"]]:
+    """Return the smallest squared distances of each row and their places, −1 if missing."""
     found, near = lax.top_k(-squared, min(number, squared.shape[1] - 1))
     return -found, jnp.where(jnp.isfinite(found), near, -1)
 
 
-def energies(
-    x: Float[Array, "n d"],
-    z: Float[Array, "d"],
-    batch: Batch,
-    plan: TrainingPlan,
-    near: Int[Array, "b c"] | None = None,
-) -> Float[Array, "d"]:
-    """Return E_f of every feature on the graph of a batch with gates z.
+class Objective(NamedTuple):
+    """Functions of a task and of the parameters of one restart.
 
-    Each row chooses its neighbours among the candidates `near`; by default the nearest anchors.
-    Derivatives in z go through the weights of the graph. The lists of candidates are constants.
-    The derivative is still exact, because the weight of a neighbour is 0 when it leaves the list.
-    """
-    if near is None:
-        near = nearest(distances(x, z, batch), plan.num_searched)[1]
-    gaps = jnp.square(x[batch.rows][:, None] - x[batch.anchors[near]])
-    e = jnp.einsum("rcd,d->rc", gaps, z, precision=lax.Precision.HIGHEST)
-    s = plan.learner.weights(jnp.where(near >= 0, e, jnp.inf)) * batch.in_rows[:, None]
-    total = jnp.einsum("rc,rcd->d", s, gaps, precision=lax.Precision.HIGHEST)
-    return 0.5 * total / jnp.maximum(jnp.sum(batch.in_rows), 1)
-
-
-# ---- Training -----------------------------------------------------------------------------------
-
-
-class Descent(NamedTuple):
-    """A loss to minimise by gradient descent, from several starting points.
-
-    The loss is `loss(parameters, kept, keys, progress)`, with two keys and progress from 0 to 1.
-    The value of `look(parameters, keys, progress)` is kept for `refresh_every` steps. No step is
-    made unless `wanted`.
+    `loss(task, parameters, kept, keys, progress)` is minimised by gradient descent. `keys` are two
+    keys, and progress goes from 0 to 1. `kept` is the value of `look(task, parameters, keys,
+    progress)`, which is kept for `refresh_every` steps. `rounded(task, parameters)` returns the
+    value of the features that are selected at the end, and the relevance of all features.
     """
 
-    key: Array
-    start: Float[Array, "restarts *shape"]
-    loss: Callable[[Any, Any, Array, Array], Array]
-    look: Callable[[Any, Array, Array], Any] = lambda *_: None
-    wanted: Bool[Array, ""] | bool = True
+    loss: Callable[..., Array]
+    rounded: Callable[..., tuple[Array, Array]]
+    look: Callable[..., Any] = lambda *_: None
 
 
 class Training(NamedTuple):
@@ -181,65 +149,80 @@ class Training(NamedTuple):
     moments: Any  # the state of the optimiser
     history: Float[Array, "restarts steps"]
     failed_at: Int[Array, "restarts"]
-    kept: Any = None
 
 
-#: Function that calls `advance(training, first, last)` once or several times, for all steps.
-Steps: TypeAlias = Callable[[Callable[[Training, Any, Any], Training], Training], Training]
+class Found(NamedTuple):
+    """Logits of the best restart, relevance of every feature, and the history of all restarts."""
+
+    logits: Float[Array, "d *m"]
+    relevance: Float[Array, "d"]
+    history: Float[Array, "restarts steps"]
+    restart_energies: Float[Array, "restarts"]
+    failed_at: Int[Array, "restarts"]
 
 
-def at_once(run: Callable[[Training, Any, Any], Training], training: Training) -> Training:
-    return run(training, 0, training.history.shape[-1])
+def trained(objective: Objective, task: Task, start: Array, key: Array) -> Training:
+    """Minimise the loss in every restart; in chunks of steps, unless traced.
+
+    `start` has a row for every restart, or one row for all.
+    """
+    every, total = task.refresh_every, task.num_steps
+    size = total if is_traced(task.x) else every * math.ceil(CHUNK / every)
+    training = begin(task, start)
+    for first in range(0, total, size):
+        last = min(first + size, total)
+        training = advance(objective, task, training, key, np.int32(first), np.int32(last))
+        jax.block_until_ready(training)
+        _report.get()(last - first)
+    return training
 
 
-def train(descent_of: Callable[..., Descent], data: tuple[Any, ...], steps: Steps) -> Training:
-    """Minimise the loss of `descent_of(*data)`; the first entry of `data` is the task."""
-    return steps(functools.partial(advance, descent_of, data), begin(descent_of, data))
+@eqx.filter_jit
+def begin(task: Task, start: Array) -> Training:
+    parameters = jnp.broadcast_to(start, (task.num_restarts, *start.shape[1:]))
+    history = jnp.full((task.num_restarts, task.num_steps), jnp.nan, start.dtype)
+    moments = jax.vmap(task.transformation.init)(parameters)
+    return Training(parameters, moments, history, jnp.full(task.num_restarts, -1, jnp.int32))
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def begin(descent_of: Callable[..., Descent], data: tuple[Any, ...]) -> Training:
-    descent, plan = descent_of(*data), data[0].plan
+@eqx.filter_jit
+def advance(objective: Objective, task: Task, training: Training, key, first, last) -> Training:
+    """Run the steps `first` … `last` − 1, where `first` is a multiple of `refresh_every`."""
+    progress = jnp.linspace(0, 1, task.num_steps, dtype=training.history.dtype)
 
-    def one(parameters):
-        dtype = parameters.dtype
-        keys = jax.eval_shape(jax.random.split, descent.key)
-        shapes = jax.eval_shape(descent.look, parameters, keys, jnp.zeros((), dtype))
-        kept = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes)
-        history = jnp.full(plan.num_steps, jnp.nan, dtype)
-        moments = plan.gradient_transformation.init(parameters)
-        return Training(parameters, moments, history, jnp.int32(-1), kept)
-
-    return jax.vmap(one)(descent.start)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def advance(
-    descent_of: Callable[..., Descent], data: tuple[Any, ...], training: Training, first, last
-) -> Training:
-    """Run the training steps `first` … `last` − 1."""
-    descent, plan = descent_of(*data), data[0].plan
-
-    def step(keys, i, state):
-        parameters, moments, history, failed_at, kept = state
-        progress = i.astype(history.dtype) / (plan.num_steps - 1)
-        look = functools.partial(descent.look, parameters, keys[i], progress)
-        every = plan.refresh_every
-        kept = look() if every == 1 else lax.cond(i % every == 0, look, lambda: kept)
-        value, gradient = jax.value_and_grad(descent.loss)(parameters, kept, keys[i], progress)
+    def step(keys, kept, i, state: Training) -> Training:
+        parameters, moments, history, failed_at = state
+        loss = functools.partial(objective.loss, task)
+        value, gradient = jax.value_and_grad(loss)(parameters, kept, keys[i], progress[i])
         with jax.numpy_dtype_promotion("standard"):  # required by Optax's Adam
-            updates, after = plan.gradient_transformation.update(gradient, moments, parameters)
+            updates, after = task.transformation.update(gradient, moments, parameters)
             moved = optax.apply_updates(parameters, updates)
-        everything = value + optax.tree.sum(gradient) + optax.tree.sum(moved)
-        fine = (failed_at < 0) & jnp.isfinite(everything)
+        fine = (failed_at < 0) & jnp.isfinite(value + jnp.sum(gradient) + jnp.sum(moved))
+        parameters, moments = jax.tree.map(
+            lambda new, old: jnp.where(fine, new, old), (moved, after), (parameters, moments)
+        )
         failed_at = jnp.where(fine | (failed_at >= 0), failed_at, i)
-        keep = functools.partial(jax.tree.map, lambda new, old: jnp.where(fine, new, old))
-        history = history.at[i].set(value)
-        return Training(keep(moved, parameters), keep(after, moments), history, failed_at, kept)
+        return Training(parameters, moments, history.at[i].set(value), failed_at)
 
-    def one(keys, state):
-        start, end = jnp.int32(first), jnp.where(descent.wanted, jnp.int32(last), first)
-        return lax.fori_loop(start, end, functools.partial(step, keys), state)
+    def run(keys, state: Training) -> Training:
+        def refresh(r, state):
+            i = task.refresh_every * r
+            kept = objective.look(task, state.parameters, keys[i], progress[i])
+            end = jnp.minimum(i + task.refresh_every, last)
+            return lax.fori_loop(i, end, functools.partial(step, keys, kept), state)
 
-    keys = jax.random.split(descent.key, (len(descent.start), plan.num_steps, 2))
-    return jax.vmap(one)(keys, training)
+        number = -(-last // task.refresh_every)
+        return lax.fori_loop(first // task.refresh_every, number, refresh, state)
+
+    return jax.vmap(run)(jax.random.split(key, (task.num_restarts, task.num_steps, 2)), training)
+
+
+def best(objective: Objective, task: Task, training: Training) -> Found:
+    """Keep the restart whose rounded parameters have the smallest value."""
+    rounded = functools.partial(objective.rounded, task)
+    if is_traced(task.x):
+        values, relevance = lax.map(rounded, training.parameters)
+    else:  # a program of its own, which may already be compiled
+        values, relevance = map(jnp.stack, zip(*map(rounded, training.parameters), strict=True))
+    i = jnp.argmin(jnp.where(training.failed_at < 0, values, jnp.inf))
+    return Found(training.parameters[i], relevance[i], training.history, values, training.failed_at)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import jaxfs
-from jaxfs.methods.dirichlet import _calibration
-from jaxfs.methods.dirichlet._calibration import cover
+from jaxfs.methods.dirichlet import _objectives
+from jaxfs.methods.dirichlet._objectives import cover
 from tests.helpers import rng
 
 compiled = jax.jit(cover, static_argnames="m")
@@ -40,7 +40,7 @@ def literal(units, worth, allowed, m: int) -> list[int]:
     [(50, 60, 20, 1), (50, 60, 20, 4), (10, 40, 40, 4), (10, 40, 40, 64), (30, 7, 1, 4)],
 )
 def test_the_choice_is_that_of_a_loop(monkeypatch, n, d, m, together):
-    monkeypatch.setattr(_calibration, "_TOGETHER", together)
+    monkeypatch.setattr(_objectives, "_TOGETHER", together)
     units, worth = correlated(n, d), rng(5).uniform(size=d)
     allowed = np.ones(d, bool)
     find = jax.jit(functools.partial(cover, m=m))
@@ -95,7 +95,7 @@ def test_relevant_features_come_first_and_the_others_after_them():
 
 def test_parts_of_the_samples_and_padding(monkeypatch):
     """Correlations of twenty of sixty samples, whatever padding stands between them."""
-    monkeypatch.setattr(_calibration, "CORRELATED", 20)
+    monkeypatch.setattr(_objectives, "CORRELATED", 20)
     x = rng(0).normal(size=(60, 5))
     x[:, 3] = np.cos(1.5 * x[:, 1]) + 0.1 * x[:, 3]
     key, options = jax.random.key(0), {"num_steps": 40, "num_restarts": 2}

@@ -11,8 +11,7 @@ from sklearn.datasets import make_blobs, make_circles, make_moons
 
 import jaxfs
 from jaxfs import graphs
-from jaxfs.methods.dirichlet import _network
-from jaxfs.methods.dirichlet import _training as graph_of_gates
+from jaxfs.methods.dirichlet import _network, _training
 from jaxfs.methods.dirichlet._network import divided_by_root
 from jaxfs.transport._gates import gates
 from tests.helpers import assert_close, assert_derivatives, rng
@@ -20,16 +19,32 @@ from tests.helpers import assert_close, assert_derivatives, rng
 N, D, K = 24, 6, 3
 
 
-def plan(**changes) -> graph_of_gates.TrainingPlan:
-    known = {"objective": "coverage", "num_features": 2, "num_neighbors": K}
-    known |= {"num_candidates": K + 1, "num_steps": 8, "num_restarts": 2, "batch_size": N}
-    known |= {"num_anchors": N, "gamma": None, "learning_rate": 0.1, "temperatures": (1.0, 0.1)}
-    return graph_of_gates.TrainingPlan(**(known | changes))
+def task(**changes) -> _training.Task:
+    """A task whose training steps use all samples, with exact neighbours."""
+    known = {"num_features": 2, "num_searched": K + 1, "num_steps": 8, "num_restarts": 2}
+    known |= {"num_anchors": N, "batch_size": N, "refresh_every": 1, "unique": True}
+    known |= {"learner": jaxfs.KNNGraphLearner(K, 0.0, K + 1), "optimizer": None}
+    known |= {"learning_rate": 0.1, "temperatures": (1.0, 0.1)}
+    known |= {"present": jnp.ones(N, bool), "keys": jax.random.split(jax.random.key(0), 4)}
+    known |= changes
+    x = jnp.zeros((known["present"].size, D))
+    return _training.Task(x=x, decoys=x, varied=jnp.ones(D, bool), relevance=x[0], **known)
 
 
-def whole(n: int) -> graph_of_gates.Batch:
-    rows = jnp.arange(n)
-    return graph_of_gates.Batch(rows, rows, jnp.ones(n), jnp.ones(n, bool))
+WHOLE = task()
+
+
+def energies(x, z, task=WHOLE, drawn=None, near=None):
+    """The energies on the graph of all samples, in a program of its own."""
+    drawn = jnp.arange(N) if drawn is None else drawn
+
+    @jax.jit
+    def of(x, z, near):
+        if near is None:
+            near = _training.nearest(task.distances(x, z, drawn), task.num_searched)[1]
+        return task.energies(x, z, drawn, near)
+
+    return of(jnp.asarray(x), jnp.asarray(z), near)
 
 
 # ---- Gates --------------------------------------------------------------------------------------
@@ -80,7 +95,6 @@ def literal_energies(x, z, k: int) -> np.ndarray:
 
 def test_energies_are_those_of_a_loop():
     x, z = rng(1).normal(size=(N, D)), rng(2).uniform(size=D)
-    energies = jax.jit(lambda x, z: graph_of_gates.energies(x, z, whole(N), plan()))
     assert_close(energies(x, z), literal_energies(x, z, K), 1e-10)
     hard = np.array([1.0, 0, 0, 1, 0, 0])
     assert_close(energies(x, hard), literal_energies(x, hard, K), 1e-10)
@@ -90,54 +104,42 @@ def test_energies_are_those_of_a_loop():
 
 
 def test_candidates_that_were_kept_are_ranked_anew():
-    x, z = jnp.asarray(rng(1).normal(size=(N, D))), jnp.asarray(rng(2).uniform(size=D))
-
-    @jax.jit
-    def energies(x, z):
-        near = jnp.arange(N)[:, None] + jnp.arange(1, N)[None]  # in an order that means nothing
-        return graph_of_gates.energies(x, z, whole(N), plan(), near % N)
-
-    assert_close(energies(x, z), literal_energies(np.asarray(x), np.asarray(z), K), 1e-10)
-
-
-def task(**changes) -> graph_of_gates.Task:
-    there = changes.pop("present", jnp.ones(N, bool))
-    x, keys = jnp.zeros((there.size, D)), jax.random.split(jax.random.key(0), 4)
-    return graph_of_gates.Task(keys, x, x, there, jnp.ones(D, bool), plan(**changes))
+    x, z = rng(1).normal(size=(N, D)), rng(2).uniform(size=D)
+    near = jnp.arange(N)[:, None] + jnp.arange(1, N)[None]  # in an order that means nothing
+    assert_close(energies(x, z, near=near % N), literal_energies(x, z, K), 1e-10)
 
 
 def test_what_is_kept_is_looked_up_every_so_many_steps():
     """Descend (p − kept)² / 2 where kept = p at the step of the last look."""
+    objective = _training.Objective(
+        loss=lambda task, p, kept, *_: 0.5 * (p - kept + 1) ** 2,
+        rounded=lambda task, p: (p, task.relevance),
+        look=lambda task, p, *_: p,
+    )
+    data = task(optimizer=optax.sgd(0.5), refresh_every=3, num_steps=6, num_restarts=1)
 
-    def descent(task, wanted):
-        loss, look = lambda p, kept, *_: 0.5 * (p - kept + 1) ** 2, lambda p, *_: p
-        return graph_of_gates.Descent(task.keys[2], jnp.zeros(1), loss, look, wanted)
+    def advance(training, first, last):
+        first, last = np.int32(first), np.int32(last)
+        return _training.advance(objective, data, training, data.keys[2], first, last)
 
-    data = task(optimizer=optax.sgd(0.5), refresh_every=3, num_steps=6), True
-    begun = graph_of_gates.begin(descent, data)
+    begun = _training.begin(data, jnp.zeros(1))
     assert np.all(np.isnan(begun.history))
-    whole_run = graph_of_gates.advance(descent, data, begun, 0, 6)
+    whole_run = advance(begun, 0, 6)
     assert_close(whole_run.history[0], np.tile([0.5, 0.125, 0.03125], 2), 1e-12)
-    parts = graph_of_gates.advance(descent, data, begun, 0, 2)
-    parts = graph_of_gates.advance(descent, data, parts, 2, 6)
+    parts = advance(advance(begun, 0, 3), 3, 6)
     assert parts.parameters == whole_run.parameters
-    unwanted = graph_of_gates.advance(descent, (data[0], False), begun, 0, 6)
-    assert all(map(assert_equal, jax.tree.leaves(unwanted), jax.tree.leaves(begun)))
-
-
-def assert_equal(a, b) -> bool:
-    np.testing.assert_array_equal(a, b)
-    return True
+    best = _training.best(objective, data, whole_run)
+    assert best.logits == whole_run.parameters[0]
 
 
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "soft"])
 def test_energies_move_with_the_gates(exact):
     x = jnp.asarray(rng(1).normal(size=(N, D)))
     z, direction = rng(2).uniform(size=D), rng(3).normal(size=D)
-    s = plan() if exact else plan(num_candidates=12, gamma=0.3)
+    soft = task(learner=jaxfs.KNNGraphLearner(K, 0.3, 12), num_searched=12)
 
     def total(z):
-        return jnp.sum(jnp.log(graph_of_gates.energies(x, z, whole(N), s)))
+        return jnp.sum(jnp.log(energies(x, z, WHOLE if exact else soft)))
 
     assert_derivatives(total, z, direction, step=1e-7, rtol=1e-5)  # small: a kink may be near
 
@@ -147,17 +149,14 @@ def test_a_batch_knows_padding():
     padded = np.concatenate([x, np.full((3, D), 9.0)])
     there = jnp.arange(N + 3) < N
     everything = task(present=there, batch_size=N + 3, num_anchors=N + 3)
-
-    @jax.jit
-    def energies(x):
-        batch = graph_of_gates.draw_batch(jax.random.key(0), everything)
-        return graph_of_gates.energies(x, jnp.ones(D), batch, everything.plan)
-
-    assert_close(energies(padded), literal_energies(x, np.ones(D), K), 1e-10)
+    drawn = everything.draw(jax.random.key(0))
+    got = energies(padded, np.ones(D), everything, drawn)
+    assert_close(got, literal_energies(x, np.ones(D), K), 1e-10)
     few = task(present=there, batch_size=5, num_anchors=9)
-    part = jax.jit(lambda key: graph_of_gates.draw_batch(key, few))(jax.random.key(0))
-    assert len(set(part.anchors.tolist())) == 9
-    assert np.all(part.rows < N)
+    part = few.draw(jax.random.key(0))
+    assert len(set(part.tolist())) == 9
+    assert np.all(part < N)
+    assert few.distances(jnp.asarray(padded), jnp.ones(D), part).shape == (5, 9)
 
 
 # ---- The modules --------------------------------------------------------------------------------
