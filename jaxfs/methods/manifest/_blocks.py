@@ -46,12 +46,12 @@ def block_score(
     basis = shard.qr(lax.stop_gradient(jnp.concat(factors, axis=1)))[0]
     basis = jnp.where(shard.present[:, None], basis, 0.0)
     ridge, t, *changed = _differentiable_once((ridge, t, *((k.points, k.sigma) for k in kernels)))
-    kernels = [
+    lazy = [
         kernel._replace(points=place, sigma=sigma)
         for kernel, (place, sigma) in zip(kernels, changed, strict=True)
     ]
-    products = [kernel_product(kernel, basis) for kernel in kernels]
-    points = [kernel.points for kernel in kernels]
+    products = [kernel_product(kernel, basis) for kernel in lazy]
+    points = [kernel.points for kernel in lazy]
     # Any block may need features of any device.
     basis, *products, points = shard.whole((basis, *products, points))
     dtype = widest_dtype()
@@ -74,7 +74,7 @@ def block_score(
         scale = jnp.where(kept, lax.rsqrt(jnp.where(kept, values, 1.0)), 0.0)
         turn = vectors * scale[None, :]
         pair = []
-        for kernel, place, product, core in zip(kernels, points, products, cores, strict=True):
+        for kernel, place, product, core in zip(lazy, points, products, cores, strict=True):
             here = jax.tree.map(lambda a: a[at], place)
             both = present[:, None] & present[None, :]
             inside = jnp.where(both, kernel.entries(here, here), 0.0).astype(dtype)
@@ -85,10 +85,11 @@ def block_score(
             outside = matmul(turn.T, matmul(outside, turn))
             k = jnp.block([[inside, across], [across.T, outside]])
             pair.append(symmetrize(k) + ridge.astype(dtype) * jnp.eye(k.shape[0], dtype=dtype))
-        return abs_diagonal(spd.difference(*pair, t.astype(dtype)))[: members.size]
+        difference = spd.difference(pair[0], pair[1], t.astype(dtype))
+        return abs_diagonal(difference)[: members.size]
 
-    weights = tuple(kernel.weights for kernel in kernels)
-    sigmas = tuple(kernel.sigma for kernel in kernels)
+    weights = tuple(kernel.weights for kernel in lazy)
+    sigmas = tuple(kernel.sigma for kernel in lazy)
     members = partition(points, weights, sigmas, shard.total, size)
     scores = shard.map(score, members)
     out, at = jnp.zeros((shard.total,), basis.dtype), jnp.ravel(members)

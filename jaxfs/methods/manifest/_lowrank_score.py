@@ -27,8 +27,7 @@ from jaxfs.methods.manifest._shard import Shard
 #: Largest number of features for which a bandwidth rule may use all distances.
 MOST_EXACT = 16384
 
-#: Default number of blocks. Eight blocks of Prostate-GE find 78 of its top 100 features at
-#: `Median(0.25)`, four find 89.
+#: Default number of blocks. More blocks are faster and less accurate.
 NUM_BLOCKS = 4
 
 #: Number of features whose mean is the origin of all features, if `bandwidth` is not a rule.
@@ -91,11 +90,17 @@ def manifest_lowrank_score(
     scores computed entirely in float32 differed from these by at most 2e-3 of the top score. NaN in
     the data makes all scores NaN. A traced ridge below 0 also makes all scores NaN.
 
-    **Defaults** were compared on Prostate-GE, 5 966 features, at the default bandwidth. With rank
-    200 the Spearman correlation with the exact score is .998, and 89 of its top 100 features are
-    found, with or without a refining pass; with rank 300 these are .999 and 92. At `Median(0.25)`
-    the spectra decay slowly, and ranks of 200 and 300 find 30 and 33
-    (`benchmarks/precision/lowrank.py`).
+    **Defaults** were compared at rank 200 by the number of the top 100 features in common with the
+    exact score, without and with blocks:
+
+    | | `Median(1.0)` | `Median(0.25)` |
+    |---|---|---|
+    | Prostate-GE, 5966 features | 89, 91 | 30, 87 |
+    | gravier, 2905 features | 85, 97 | 78, 95 |
+    | colon, 2000 features | 92, 91 | 76, 98 |
+
+    Eight blocks instead of four find 78 on Prostate-GE at `Median(0.25)`. Without blocks, rank 300
+    finds 33 (`benchmarks/precision/lowrank.py`).
 
     **Derivatives** in `x1`, `x2`, `bandwidth`, `ridge`, `t`: through the factors and their joint
     subspace, with constant landmarks. The derivatives of the approximate score are exact if
