@@ -55,9 +55,8 @@ class Shard(NamedTuple):
         """Return the local entries of an array of all `total` entries; 0 for padding."""
         if self.axis is None:
             return a
-        return jnp.where(
-            self.present, a.at[self.offset + jnp.arange(self.size)].get(mode="clip"), 0
-        )
+        at = self.offset + jnp.arange(self.size, dtype=jnp.int32)
+        return jnp.where(self.present, a[jnp.minimum(at, self.total - 1)], 0)
 
     def map(self, function: Callable[[Array], Array], a: Array) -> Array:
         """Return `function` of every row of the replicated `a`; the devices share the rows."""
@@ -65,7 +64,8 @@ class Shard(NamedTuple):
             return lax.map(function, a)
         number = lax.axis_size(self.axis)
         each = -(-a.shape[0] // number)
-        at = jnp.minimum(lax.axis_index(self.axis) * each + jnp.arange(each), a.shape[0] - 1)
+        at = lax.axis_index(self.axis) * each + jnp.arange(each, dtype=jnp.int32)
+        at = jnp.minimum(at, a.shape[0] - 1)
         return self.gather(lax.map(function, a[at]))[: a.shape[0]]
 
     def local_index(self, chosen: Int[Array, "m"]) -> Int[Array, "m"]:
