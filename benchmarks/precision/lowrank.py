@@ -12,7 +12,7 @@ The kernels of the planted data are nearly the identity: the leading eigenpairs 
 clusters, and all other eigenvalues are close to their mean. The kernels of Prostate-GE at
 `Median(0.25)` are not: their spectra decay slowly beyond any small rank. Blocks of similar features
 find 87 of its top 100 there, where the eigenpairs alone find 30, and 91 at `Median(1.0)`: both bars
-for the top 100 are missed.
+for the top 100 are missed, and the time is 0.26 of that of the exact score, above its bar.
 """
 
 import argparse
