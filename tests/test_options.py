@@ -110,6 +110,7 @@ REFUSED = {
         lambda: jaxfs.manifest_cost(100, 10, landmarks=50),
         ("landmarks", "rank"),
     ),
+    "manifest_cost block": (lambda: jaxfs.manifest_cost(100, 10, block=5), ("block", "rank")),
     "manifest_cost refine": (lambda: jaxfs.manifest_cost(100, 10, refine=1), ("refine", "rank")),
     "combine_scores offset": (
         lambda: jaxfs.combine_scores(X[0], X[1], offset=3.0),
@@ -316,6 +317,7 @@ EFFECTIVE = {
     "structure_test strata",
     "laplacian_score num_neighbors",
     "manifest_cost rank",
+    "manifest_lowrank_score block",
     "manifest_lowrank_score landmarks",
     "manifest_lowrank_score refine",
     "mcfs_score num_neighbors",

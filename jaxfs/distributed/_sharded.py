@@ -30,6 +30,7 @@ def sharded_manifest_score(
     t: Scalar = 0.5,
     landmarks: int | None = None,
     refine: int | None = None,
+    block: int | None = None,
     weights1: ArrayLike | None = None,
     weights2: ArrayLike | None = None,
 ) -> Float[Array, "d"]:
@@ -38,7 +39,8 @@ def sharded_manifest_score(
     Each device holds d / devices features, and their rows of the kernels and of the factors. The
     devices exchange the landmarks and matrices of the size of the rank. With `refine` they also
     pass the factors from device to device. No device holds all features, unless the bandwidth rule
-    uses all features or all features are landmarks.
+    uses all features, all features are landmarks or there are blocks. With `block` every device
+    gets all features and 6·`rank` numbers for each, and computes its part of the blocks.
 
     **Arguments** are the same as in `manifest_lowrank_score`, and `mesh` and `axis`. `x1` and `x2`
     `(n, d)` are global arrays sharded over their second axis, or arrays that every process has.
@@ -55,7 +57,7 @@ def sharded_manifest_score(
     check_axes(mesh, axis, single=True)
     with on_host():
         arguments, options = _lowrank_score.lowrank_arguments(
-            key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, weights1, weights2
+            key, x1, x2, rank, bandwidth, ridge, t, landmarks, refine, block, weights1, weights2
         )
     key, x1, x2, *others = arguments
     d = x1.shape[1]

@@ -286,8 +286,12 @@ def test_bucket_names_mistakes(datasets, message):
 
 @pytest.mark.parametrize(
     ("options", "explicit"),
-    [({"landmarks": 23, "bandwidth": 4.0, "t": 0.3}, False), ({"refine": 2}, True)],
-    ids=["landmarks", "refine"],
+    [
+        ({"landmarks": 23, "bandwidth": 4.0, "t": 0.3}, False),
+        ({"refine": 2}, True),
+        ({"block": 6}, False),
+    ],
+    ids=["landmarks", "refine", "block"],
 )
 def test_features_spread(options, explicit):
     p = problem()

@@ -164,19 +164,25 @@ def nystrom(kernel: LazyKernel, landmarks: Int[Array, "m"], rank: int) -> Float[
 
 def refined(kernel: LazyKernel, factor: Float[Array, "d k"]) -> Float[Array, "d k"]:
     """Return a more accurate factor of K, from one pass over all rows of K."""
-    points, shard = kernel.points, kernel.shard
+    shard = kernel.shard
     # The result depends only on the span of V, so `triangle` may be treated as a constant.
     triangle = lax.stop_gradient(shard.qr(factor)[1])
     v = solve_triangular(triangle.T, factor.T).T
+    kv = kernel_product(kernel, v)
+    core = symmetrize(shard.sum(matmul(v.T, kv))).astype(widest_dtype())
+    return matmul(kv, inv_sqrtm(_lifted(core, kernel.sigma.dtype)).astype(kernel.sigma.dtype))
+
+
+def kernel_product(kernel: LazyKernel, v: Float[Array, "d k"]) -> Float[Array, "d k"]:
+    """Return K v, from blocks of rows of K."""
+    points, shard = kernel.points, kernel.shard
 
     def product(others):
         points_there, v_there = others
         times = lambda rows: matmul(kernel.entries(rows, points_there), v_there)  # noqa: E731
         return _blockwise(times, points, shard.size)
 
-    kv = jnp.where(shard.present[:, None], shard.ring_sum(product, (points, v)), 0.0)
-    core = symmetrize(shard.sum(matmul(v.T, kv))).astype(widest_dtype())
-    return matmul(kv, inv_sqrtm(_lifted(core, kernel.sigma.dtype)).astype(kernel.sigma.dtype))
+    return jnp.where(shard.present[:, None], shard.ring_sum(product, (points, v)), 0.0)
 
 
 def _lifted(core: Float[Array, "k k"], dtype) -> Float[Array, "k k"]:

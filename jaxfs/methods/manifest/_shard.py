@@ -45,6 +45,29 @@ class Shard(NamedTuple):
         """The arrays of all devices, concatenated."""
         return jax.tree.map(lambda a: lax.all_gather(a, self.axis, tiled=True), tree)
 
+    def whole(self, tree: Any) -> Any:
+        """The arrays of all devices, concatenated, without the padding."""
+        if self.axis is None:
+            return tree
+        return jax.tree.map(lambda a: a[: self.total], self.gather(tree))
+
+    def local(self, a: Array) -> Array:
+        """Return the local entries of an array of all `total` entries; 0 for padding."""
+        if self.axis is None:
+            return a
+        at = self.offset + jnp.arange(self.size, dtype=jnp.int32)
+        return jnp.where(self.present, a[jnp.minimum(at, self.total - 1)], 0)
+
+    def map(self, function: Callable[[Array], Array], a: Array) -> Array:
+        """Return `function` of every row of the replicated `a`; the devices share the rows."""
+        if self.axis is None:
+            return lax.map(function, a)
+        number = lax.axis_size(self.axis)
+        each = -(-a.shape[0] // number)
+        at = lax.axis_index(self.axis) * each + jnp.arange(each, dtype=jnp.int32)
+        at = jnp.minimum(at, a.shape[0] - 1)
+        return self.gather(lax.map(function, a[at]))[: a.shape[0]]
+
     def local_index(self, chosen: Int[Array, "m"]) -> Int[Array, "m"]:
         """Convert global to local indices; entries of other devices get the index `size`."""
         here = chosen - self.offset

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxfs
-from jaxfs.methods.manifest import _nystrom
+from jaxfs.methods.manifest import _blocks, _nystrom
 from jaxfs.methods.manifest._shard import Shard
 from tests.helpers import assert_close, assert_derivatives, rng
 from tests.methods.manifest import oracle
@@ -171,6 +171,7 @@ def test_mistakes_are_named():
         ({"rank": 0}, r"rank must be an integer in \[1, 24\], got 0"),
         ({"rank": 5, "landmarks": 4}, r"landmarks must be an integer in \[5, 24\], got 4"),
         ({"rank": 5, "refine": -1}, "refine must be at least 0, got -1"),
+        ({"rank": 5, "block": 25}, r"block must be an integer in \[1, 24\], got 25"),
         ({"rank": 5, "ridge": 0.0}, "ridge must be positive, got 0.0"),
         ({"rank": 5, "ridge": -1.0}, "ridge must be at least 0, got -1.0"),
         ({"rank": 5, "t": 2.0}, "t must be in"),
@@ -187,9 +188,116 @@ def test_cost_is_known_before():
     low = jaxfs.manifest_cost(6000, 50, 200, "float64")
     assert exact.memory_bytes == 8 * 6000**2 * 8
     assert low.flops < 0.1 * exact.flops
+    blocks = jaxfs.manifest_cost(6000, 50, 200, "float64", block=1500)
+    assert low.flops < blocks.flops < 0.2 * exact.flops
     wide, wider = (jaxfs.manifest_cost(d, 40, 200, "float32") for d in (100_000, 200_000))
     assert wide.memory_bytes < 3e9 < jaxfs.manifest_cost(100_000, 40).memory_bytes
     assert wider.memory_bytes < 2 * wide.memory_bytes
     assert wider.flops < 2 * wide.flops
     with pytest.raises(ValueError, match="rank must be"):
         jaxfs.manifest_cost(10, 5, 11)
+
+
+# ---- Blocks -------------------------------------------------------------------------------------
+
+
+def restricted_score(kernels, blocks, rank, ridge, t):
+    """diag |D| of both kernels on the span of a block's features and the leading eigenvectors."""
+    out = np.empty(len(kernels[0]))
+    leading = np.concatenate([np.linalg.eigh(k)[1][:, -rank:] for k in kernels], axis=1)
+    for block in blocks:
+        span = np.concatenate([np.eye(len(out))[:, block], leading], axis=1)
+        q = np.linalg.qr(span)[0]  # the first columns are the block's features, up to sign
+        dense = [q.T @ k @ q + ridge * np.eye(q.shape[1]) for k in kernels]
+        out[block] = oracle.algorithm1(*dense, t)[: len(block)]
+    return out
+
+
+def blocks_of(xs, factor, size):
+    """The blocks that the score uses, without their padding."""
+    points, weights, sigmas = [], [], []
+    for x in xs:
+        shard = Shard(x.shape[1], x.shape[1])
+        sigma = jnp.asarray(factor * np.median(oracle.feature_distances(x)))
+        points.append(_nystrom.lazy_kernel(x, jnp.ones(len(x)), sigma, shard, x.T).points)
+        weights.append(jnp.ones(len(x)))
+        sigmas.append(sigma)
+    return _blocks.partition(points, tuple(weights), tuple(sigmas), xs[0].shape[1], size)
+
+
+@pytest.mark.parametrize(("size", "factor", "t"), [(8, 1.0, 0.5), (7, 0.25, 0.3)])
+def test_blocks_are_exact_on_their_span(size, factor, t):
+    """Sizes that divide 24 and that do not."""
+    xs = two_classes()
+    got = jaxfs.manifest_lowrank_score(
+        KEY, *xs, rank=3, landmarks=24, block=size, bandwidth=jaxfs.Median(factor), t=t
+    )
+    blocks = [b[b < 24] for b in np.asarray(blocks_of(xs, factor, size))]
+    assert sorted(np.concatenate(blocks).tolist()) == list(range(24))
+    expected = restricted_score([kernel(x, factor) for x in xs], blocks, 3, 0.01, t)
+    assert_close(got, expected, 1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rank", [2, 24])
+def test_one_block_is_the_exact_score(rank, dtype):
+    x1, x2 = (x.astype(dtype) for x in two_classes())
+    weights = np.array([1.0, 0.5, 0.0, 2.0, 1.0])
+    exact = jaxfs.manifest_score(x1, x2, weights1=weights, t=0.3, ridge=0.1)
+    score = functools.partial(jaxfs.manifest_lowrank_score, KEY, x1, x2, weights1=weights)
+    got = score(rank=rank, block=24, t=0.3, ridge=0.1)
+    assert got.dtype == dtype
+    assert_close(got, exact, {"float32": 1e-3, "float64": 1e-9}[dtype])
+
+
+def test_neighbours_share_a_block():
+    """Four well separated clusters of different sizes that fill the blocks."""
+    labels = np.repeat([2, 0, 3, 1], 10)
+    xs = 10 * rng(2).normal(size=(2, 9, 4))[:, :, labels] + rng(3).normal(size=(2, 9, 40))
+    for block in np.asarray(blocks_of(xs, 1.0, 10)):
+        assert len(set(labels[block].tolist())) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_of_constant_and_coinciding_features(dtype):
+    x1, x2 = rng(1).normal(size=(2, 6, 3)).astype(dtype)
+    x1, x2 = np.repeat(x1[:, :1], 12, axis=1), np.repeat(x2, 4, axis=1)
+    x2[:, 3] = 1
+    exact = jaxfs.manifest_score(x1, x2, bandwidth=2.0)
+    options = {"rank": 5, "bandwidth": 2.0, "block": 5}
+    score = jax.jit(lambda a: jaxfs.manifest_lowrank_score(KEY, a, x2, **options))
+    # The square root of a singular matrix of landmarks keeps half of the digits.
+    assert_close(score(x1), exact, {"float32": 5e-3, "float64": 1e-7}[dtype])
+    assert np.all(np.isfinite(jax.grad(lambda a: jnp.sum(score(a)))(x1)))
+
+
+def test_blocks_are_closer_to_the_exact_score():
+    """Clusters of features at a bandwidth at which neither few eigenpairs nor a mean suffice."""
+    centres = rng(5).normal(size=(2, 12, 40))
+    x1, x2 = np.repeat(centres, 6, axis=2) + 0.5 * rng(6).normal(size=(2, 12, 240))
+    bandwidth = jaxfs.Median(0.4)
+    exact = jaxfs.manifest_score(x1, x2, bandwidth=bandwidth)
+    score = functools.partial(
+        jaxfs.manifest_lowrank_score, KEY, x1, x2, rank=10, bandwidth=bandwidth
+    )
+    loss = [np.linalg.norm(r - exact) for r in (score(block=60), score())]
+    assert loss[0] < 0.5 * loss[1]
+
+
+def test_gradient_of_blocks_is_near_the_exact_gradient():
+    """The span of nearly all eigenvectors is treated as a constant."""
+    x1, x2 = two_classes()
+    weight = rng(3).normal(size=24)
+    low = functools.partial(jaxfs.manifest_lowrank_score, KEY, rank=9, landmarks=24, block=12)
+    exact, got = (
+        jax.grad(lambda a: jnp.asarray(weight) @ f(a, x2))(x1)  # noqa: B023
+        for f in (jaxfs.manifest_score, low)
+    )
+    assert np.linalg.norm(got - exact) < 0.05 * np.linalg.norm(exact)
+
+
+def test_a_second_derivative_of_blocks_is_refused():
+    x1, x2 = two_classes()
+    score = functools.partial(jaxfs.manifest_lowrank_score, KEY, rank=2, block=8)
+    with pytest.raises(NotImplementedError, match="no further derivative"):
+        jax.grad(jax.grad(lambda r: jnp.sum(score(x1 * r, x2))))(1.0)
