@@ -23,6 +23,8 @@ from jaxfs.estimators.manifest import ManiFeSt
 from jaxfs.estimators.ssfs import SSFS
 from jaxfs.evaluate import selection_stability
 
+__all__ = ["AutoSelector", "ComparedMethod"]
+
 #: Maximum number of features for which ManiFeSt is exact: the folds fit it ten times, and ten exact
 #: fits of 2000 features take more than a minute.
 _MOST_EXACT = 1000

@@ -13,6 +13,8 @@ from jaxfs.methods.dirichlet import Coverage, Energy, Network, fit_dirichlet_sel
 from jaxfs.methods.dirichlet._fit import OBJECTIVES
 from jaxfs.methods.dirichlet._training import reporting
 
+__all__ = ["DirichletGraphSelector"]
+
 
 @estimator
 class DirichletGraphSelector(Selector):

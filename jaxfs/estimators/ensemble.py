@@ -21,6 +21,8 @@ from jaxfs.evaluate import selection_stability
 from jaxfs.methods.classical import combine_scores
 from jaxfs.resample import subsample_masks
 
+__all__ = ["CombinedSelector", "StabilitySelector"]
+
 
 def _checked(inner: Any, name: str) -> Selector:
     if not isinstance(inner, Selector):

@@ -16,6 +16,17 @@ from jaxfs.methods.classical._information import ESTIMATORS
 from jaxfs.methods.classical._relieff import default_block
 from jaxfs.methods.classical._spectral import NEIGHBORS, min_samples
 
+__all__ = [
+    "FilterSelector",
+    "LaplacianScore",
+    "MCFS",
+    "MutualInformation",
+    "MutualInformationRegression",
+    "RReliefF",
+    "ReliefF",
+    "SPEC",
+]
+
 #: Criteria of `FilterSelector` by the kind of target; "anova" stands for `jaxfs.anova_score`.
 CRITERIA = {
     "classes": ("anova", "fisher", "t", "chi2", "gini"),

@@ -11,6 +11,18 @@ from jaxfs.methods.classical._redundancy import NUM_BINS
 from jaxfs.methods.gaussian import cca_select, gc_select, gkl_select
 from jaxfs.methods.gaussian._moments import num_places
 
+__all__ = [
+    "CFS",
+    "CMIM",
+    "CanonicalCorrelation",
+    "FCBF",
+    "GaussianCompromise",
+    "GaussianKL",
+    "JMI",
+    "MRMR",
+    "MRMRRegression",
+]
+
 
 class _GaussianSelector(GreedySelector):
     _guide: ClassVar[str] = "methods/gaussian"

@@ -27,6 +27,8 @@ from jaxfs.methods.manifest._bandwidth import PARTNERS, combined_score
 from jaxfs.methods.manifest._multiclass import AGGREGATES
 from jaxfs.methods.manifest._score import GEOMETRIES, RIDGE
 
+__all__ = ["ManiFeSt"]
+
 SOLVERS = ("auto", "exact", "lowrank")
 #: Work of the exact mean of several classes, in decompositions for each class; measured.
 _PER_CLASS = 8

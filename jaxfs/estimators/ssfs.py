@@ -20,6 +20,8 @@ from jaxfs.methods.ssfs import Leading, Predictable, Stable, _steps
 from jaxfs.methods.ssfs._ssfs import SCORING, SELECTIONS, ssfs_plan
 from jaxfs.surrogates.models import ScoringModel
 
+__all__ = ["SSFS"]
+
 #: Default number of resamples in a chunk; an interrupt takes effect between chunks.
 _CHUNK = 64
 

@@ -13,6 +13,8 @@ from jaxfs.estimators import _progress
 from jaxfs.estimators._arrays import PaddedData
 from jaxfs.estimators._base import Selector, default_number, estimator
 
+__all__ = ["BorutaSelector", "RecursiveSelector"]
+
 #: Smallest number of permuted columns: the largest of fewer would be easy to exceed by chance.
 _LEAST_SHADOWS = 5
 
