@@ -163,6 +163,7 @@ GOOD = {
     "p_values": features,
     "k": one_of(1, 2),
     "rank": one_of(2),
+    "block": one_of(None, 2),
     "landmarks": one_of(4),
     "refine": one_of(1),
     "rows": one_of(5),
