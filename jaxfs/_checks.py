@@ -362,8 +362,11 @@ def presence(mask: Any, n: int) -> Bool[Array, "n"]:
     return out > 0 if is_traced(out) else jnp.asarray(np.asarray(out) > 0, bool)
 
 
-def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
-    """Return integer class codes `(size,)`; concrete codes must be in 0 … num_classes − 1."""
+def labels(y: Any, name: str, size: int, num_classes: int) -> Any:
+    """Return integer class codes `(size,)`; concrete codes must be in 0 … num_classes − 1.
+
+    Codes that are not a JAX array are returned as a NumPy array, because most callers read them.
+    """
     y = numpy_or_jax(y, name)
     if not (jnp.issubdtype(y.dtype, jnp.integer) or y.dtype == jnp.bool_):
         raise fail(name, "integer class codes", f"dtype {y.dtype}")
@@ -376,7 +379,7 @@ def labels(y: Any, name: str, size: int, num_classes: int) -> jax.Array:
     if outside.size:
         expected = f"in 0 … {num_classes - 1} (num_classes = {num_classes})"
         raise fail(name, expected, f"the label {outside[0]}")
-    return array(y, name, jnp.int32)
+    return array(y, name, jnp.int32) if isinstance(y, jax.Array) else concrete.astype(np.int32)
 
 
 def targets(y: Any, size: int) -> jax.Array:

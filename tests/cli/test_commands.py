@@ -551,8 +551,7 @@ def test_staged_files_appear_whole_or_not_at_all(tmp_path):
     interrupt = mock.Mock(side_effect=KeyboardInterrupt)
     for force, fate, error in ((True, interrupt, KeyboardInterrupt), (False, str, Refusal)):
         with pytest.raises(error), _output.write_atomically(force=force) as temporary:
-            temporary(tmp_path / "first.txt").write_text("whole")
-            fate(temporary(old).write_text("half"))
+            fate([temporary(path).write_text("half") for path in (tmp_path / "first.txt", old)])
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
     with _output.write_atomically(force=True) as temporary:
         temporary(old).write_text("new")
