@@ -75,8 +75,8 @@ def manifest_lowrank_score(
       O(d²) in time but not in memory; by default one if d ≤ 10·`landmarks` and there are no
       blocks, else none.
     - `block`: static, in [1, d]: the largest number of features of a block; by default there are no
-      blocks. d/4 is accurate at small bandwidths. Smaller blocks take less time and are less
-      accurate.
+      blocks. d/4 is accurate at small bandwidths. Smaller blocks are less accurate and, down to
+      `rank` features, take less time.
 
     **Returns** `(d,)`, nonnegative, larger is more different. With `rank` = d the result is
     `manifest_score`.
